@@ -1,0 +1,109 @@
+"""Every environment variable Roundtrip reads, declared once. `docs/environment.md` and `manage.py doctor` are made from it.
+
+Only `config.settings` may import this module. Each variable can also come from a file: `NAME_FILE=/run/secrets/name`.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+
+_TRUE = {"1", "true", "yes", "on"}
+_FALSE = {"", "0", "false", "no", "off"}
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One environment variable: its name, what it is for, its default, and whether its value is a secret."""
+
+    name: str
+    purpose: str
+    default: str = ""
+    secret: bool = False
+    required: bool = False  # in production
+
+
+VARIABLES: tuple[Variable, ...] = (
+    Variable("ROUNDTRIP_ENV", "`production`, `demo` (what bin/up runs) or `test`.", "production"),
+    Variable("SECRET_KEY", "Django's signing key; at least 50 random characters.", secret=True, required=True),
+    Variable(
+        "MASTER_KEYS",
+        "Comma-separated Fernet keys for secrets at rest: the first encrypts, all decrypt.",
+        secret=True,
+        required=True,
+    ),
+    Variable("DATABASE_URL", "PostgreSQL 15 or later: postgresql://user:password@host:5432/name", secret=True, required=True),
+    Variable("DATABASE_POOL_SIZE", "Most connections one process keeps open; 0 turns the pool off.", "10"),
+    Variable("CELERY_BROKER_URL", "RabbitMQ (amqp://) or Redis/Valkey (redis://) for Celery.", secret=True, required=True),
+    Variable("CHANNEL_LAYER_URL", "Redis/Valkey for the live pages.", secret=True, required=True),
+    Variable("ALLOWED_HOSTS", "Comma-separated host names the site answers to.", required=True),
+    Variable(
+        "PUBLIC_BASE_URL",
+        "Where job providers reach us, e.g. https://jobs.example.com; callback URLs are built from it.",
+        required=True,
+    ),
+    Variable("TRUSTED_PROXIES", "Comma-separated networks of reverse proxies whose X-Forwarded-* headers count."),
+    Variable("SECURE_COOKIES", "Cookies only over HTTPS, HSTS and the redirect to HTTPS; off only behind plain HTTP.", "1"),
+    Variable("LOG_FORMAT", "`console` for people, `json` for machines.", "json"),
+    Variable("LOG_LEVEL", "Level of our own loggers.", "INFO"),
+    Variable("DEBUG", "Django's debug pages. Refused in production.", "0"),
+    Variable(
+        "DELIVERY_ALLOWED_NETWORKS",
+        "Comma-separated private networks that deliveries may reach, e.g. 127.0.0.0/8 for a listener on this machine.",
+    ),
+    Variable("DELIVERY_PROXY_URL", "Egress proxy (HTTP CONNECT) for all deliveries.", secret=True),
+    Variable("DELIVERY_CA_FILE", "CA bundle deliveries trust, instead of the system's."),
+    Variable("DELIVERY_MAX_IN_FLIGHT", "Transfers one delivery worker keeps in the air.", "200"),
+    Variable("PROVIDER_ALLOWED_NETWORKS", "Comma-separated private networks that job providers may live in."),
+    Variable("INBOUND_MAX_BYTES", "Largest provider webhook that is accepted.", str(5 * 1024 * 1024)),
+    Variable("LIVE_ALLOWED_ORIGINS", "Comma-separated other origins whose pages may open live views with a token."),
+    Variable("ATTEMPT_RETENTION_DAYS", "Days that delivery attempts are kept.", "30"),
+    Variable("EVENT_RETENTION_DAYS", "Days that delivered events, and the tasks' inbound events, are kept.", "30"),
+    Variable("DEAD_LETTER_RETENTION_DAYS", "Days that dead letters are kept; never fewer than 14.", "90"),
+    Variable("SANDBOX_PROVIDER_URL", "Simulated job provider (demo and test only)."),
+    Variable("SANDBOX_PROVIDER_KEY", "Key of the simulated job provider (demo and test only).", secret=True),
+    Variable("SANDBOX_WEBHOOK_SECRET", "Signing secret of the simulated provider's webhooks (demo and test only).", secret=True),
+    Variable("SANDBOX_RECEIVER_URL", "Sample webhook receiver (demo and test only)."),
+)
+_BY_NAME = {variable.name: variable for variable in VARIABLES}
+
+
+def read(name: str) -> str:
+    """The value of a declared variable: from `NAME`, from the file that `NAME_FILE` names, or its default."""
+    variable = _BY_NAME[name]
+    if name in os.environ:
+        return os.environ[name]
+    path = os.environ.get(f"{name}_FILE")
+    if path is None:
+        return variable.default
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise ImproperlyConfigured(f"{name}_FILE names {path}, which cannot be read: {error.strerror}.") from error
+
+
+def read_bool(name: str) -> bool:
+    value = read(name).strip().lower()
+    if value in _TRUE:
+        return True
+    if value in _FALSE:
+        return False
+    raise ImproperlyConfigured(f"{name} must be 1 or 0, not {value!r}.")
+
+
+def read_int(name: str) -> int:
+    value = read(name).strip()
+    try:
+        return int(value)
+    except ValueError:
+        raise ImproperlyConfigured(f"{name} must be a whole number, not {value!r}.") from None
+
+
+def read_list(name: str) -> list[str]:
+    return [item.strip() for item in read(name).split(",") if item.strip()]
+
+
+def missing_in_production() -> list[str]:
+    """Names of required variables that have no value."""
+    return [variable.name for variable in VARIABLES if variable.required and not read(variable.name).strip()]

@@ -1,0 +1,240 @@
+"""Django's settings, made from the environment (`config.environment`). The environment is read nowhere else."""
+
+import ipaddress
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+from config import environment as env
+from config.logs import logging_config
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+VERSION = "0.1.0"
+ENVIRONMENT = env.read("ROUNDTRIP_ENV")
+DEMO = ENVIRONMENT == "demo"
+TESTING = ENVIRONMENT == "test"
+PRODUCTION = not (DEMO or TESTING)
+DEBUG = env.read_bool("DEBUG")
+
+_TEST_KEY = "test-only-" + "0" * 50
+DEMO_KEY_MARK = "demo-"  # bin/up makes keys that start so; production refuses them
+
+SECRET_KEY = env.read("SECRET_KEY") or (_TEST_KEY if TESTING else "")
+MASTER_KEYS = env.read_list("MASTER_KEYS") or (["dGVzdC1vbmx5LW1hc3Rlci1rZXktMDAwMDAwMDAwMDA="] if TESTING else [])
+
+
+def _refuse_unsafe_production() -> None:
+    problems = [f"{name} is missing" for name in env.missing_in_production()]
+    if DEBUG:
+        problems.append("DEBUG is on")
+    if SECRET_KEY.startswith((DEMO_KEY_MARK, "test-only-")):
+        problems.append("SECRET_KEY is a demo key")
+    if any(env.read(name) for name in ("SANDBOX_PROVIDER_URL", "SANDBOX_RECEIVER_URL")):
+        problems.append("the sandbox is configured (SANDBOX_PROVIDER_URL or SANDBOX_RECEIVER_URL)")
+    if problems:
+        raise ImproperlyConfigured(
+            "Roundtrip will not start in production: " + "; ".join(problems) + ". See docs/environment.md."
+        )
+
+
+if ENVIRONMENT not in {"production", "demo", "test"}:
+    raise ImproperlyConfigured(f"ROUNDTRIP_ENV must be production, demo or test, not {ENVIRONMENT!r}.")
+if PRODUCTION:
+    _refuse_unsafe_production()
+
+ALLOWED_HOSTS = env.read_list("ALLOWED_HOSTS") or (["localhost", "127.0.0.1", "testserver"] if not PRODUCTION else [])
+PUBLIC_BASE_URL = env.read("PUBLIC_BASE_URL").rstrip("/")
+
+INSTALLED_APPS = [
+    "config.apps.RoundtripConfig",
+    "unfold",
+    "unfold.contrib.filters",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "django.contrib.humanize",
+    "rest_framework",
+    "django_filters",
+    "drf_spectacular",
+    "channels",
+    "django_celery_beat",
+    "kernel",
+    "delivery",
+    "tasks",
+    "webhooks",
+    "console",
+]
+
+MIDDLEWARE = [
+    "kernel.correlation.CorrelationMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "config.urls"
+ASGI_APPLICATION = "config.asgi.application"
+APPEND_SLASH = False  # a redirect loses a webhook's body; every URL is routed with and without its slash
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+
+
+def _database(url: str) -> dict:
+    parts = urlsplit(url)
+    if parts.scheme not in {"postgres", "postgresql"}:
+        raise ImproperlyConfigured("DATABASE_URL must start with postgresql:// (Roundtrip needs PostgreSQL 15 or later).")
+    pool_size = 0 if TESTING else env.read_int("DATABASE_POOL_SIZE")
+    options: dict = {"connect_timeout": 5, "application_name": "roundtrip"}
+    if pool_size:
+        options["pool"] = {"min_size": 0, "max_size": pool_size, "max_idle": 120, "timeout": 10}
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.lstrip("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": parts.hostname or "",
+        "PORT": str(parts.port or ""),
+        "CONN_MAX_AGE": 0,
+        "OPTIONS": options,
+    }
+
+
+DATABASES = {"default": _database(env.read("DATABASE_URL") or "postgresql://127.0.0.1/roundtrip")}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+CELERY_BROKER_URL = env.read("CELERY_BROKER_URL")
+CHANNEL_LAYER_URL = env.read("CHANNEL_LAYER_URL")
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "CONFIG": {"hosts": [CHANNEL_LAYER_URL or "redis://127.0.0.1:6379/0"], "prefix": "roundtrip"},
+    }
+}
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "admin:login"
+LOGIN_REDIRECT_URL = "/"
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+STATIC_URL = "/static/"
+STATIC_ROOT = BASE_DIR / "var" / "static"
+STATICFILES_DIRS = [BASE_DIR / "console" / "assets"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+WHITENOISE_USE_FINDERS = True
+
+_secure = env.read_bool("SECURE_COOKIES") and PRODUCTION
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = _secure
+SECURE_HSTS_SECONDS = 31536000 if _secure else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _secure
+SECURE_REDIRECT_EXEMPT = [r"^healthz/?$", r"^readyz/?$"]
+SECURE_REFERRER_POLICY = "same-origin"
+SESSION_COOKIE_HTTPONLY = True
+X_FRAME_OPTIONS = "DENY"
+CSRF_TRUSTED_ORIGINS = [PUBLIC_BASE_URL] if PUBLIC_BASE_URL else []
+DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # the largest API body; inbound webhooks have their own, smaller cap
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000  # a selection of ten thousand rows in the admin
+
+
+def _networks(name: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
+    try:
+        return [ipaddress.ip_network(text) for text in env.read_list(name)]
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} must list networks such as 10.0.0.0/8: {error}.") from error
+
+
+TRUSTED_PROXIES = _networks("TRUSTED_PROXIES")
+if TRUSTED_PROXIES:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["kernel.auth.ApiKeyAuthentication", "kernel.auth.ConsoleSessionAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["kernel.auth.DenyAll"],  # every view names its own scope
+    "DEFAULT_PAGINATION_CLASS": "kernel.pages.CursorPages",
+    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["kernel.parsing.StrictJSONParser"],
+    "EXCEPTION_HANDLER": "kernel.problems.exception_handler",
+    "DATETIME_FORMAT": "iso-8601",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+}
+SCOPE_PERMISSIONS = {  # what a console user needs where an API key needs the scope
+    "tasks:read": "tasks.view_task",
+    "tasks:write": "tasks.add_task",
+    "events:write": "delivery.add_event",
+    "deliveries:read": "delivery.view_delivery",
+    "deliveries:write": "delivery.redrive_delivery",
+    "endpoints:write": "delivery.change_endpoint",
+    "operations:write": "console.add_operation",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Roundtrip",
+    "DESCRIPTION": "Runs work at external job providers and delivers webhooks, and loses neither.",
+    "VERSION": VERSION,
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+    "COMPONENT_SPLIT_REQUEST": True,
+    "SCHEMA_PATH_PREFIX": "/api/v1/",
+}
+
+# Delivery engine
+DELIVERY_ALLOWED_NETWORKS = _networks("DELIVERY_ALLOWED_NETWORKS")
+DELIVERY_PROXY_URL = env.read("DELIVERY_PROXY_URL")
+DELIVERY_CA_FILE = env.read("DELIVERY_CA_FILE")
+DELIVERY_MAX_IN_FLIGHT = env.read_int("DELIVERY_MAX_IN_FLIGHT")
+ATTEMPT_RETENTION_DAYS = env.read_int("ATTEMPT_RETENTION_DAYS")
+EVENT_RETENTION_DAYS = env.read_int("EVENT_RETENTION_DAYS")
+DEAD_LETTER_RETENTION_DAYS = max(14, env.read_int("DEAD_LETTER_RETENTION_DAYS"))
+HELD_TOO_LONG_DAYS = 14
+
+# Providers and inbound
+PROVIDER_ALLOWED_NETWORKS = _networks("PROVIDER_ALLOWED_NETWORKS")
+INBOUND_MAX_BYTES = env.read_int("INBOUND_MAX_BYTES")
+SANDBOX_PROVIDER_URL = env.read("SANDBOX_PROVIDER_URL").rstrip("/")
+SANDBOX_PROVIDER_KEY = env.read("SANDBOX_PROVIDER_KEY")
+SANDBOX_WEBHOOK_SECRET = env.read("SANDBOX_WEBHOOK_SECRET")
+SANDBOX_RECEIVER_URL = env.read("SANDBOX_RECEIVER_URL").rstrip("/")
+if SANDBOX_PROVIDER_URL:  # the simulated provider lives on this machine
+    PROVIDER_ALLOWED_NETWORKS.append(ipaddress.ip_network("127.0.0.0/8"))
+
+LIVE_ALLOWED_ORIGINS = env.read_list("LIVE_ALLOWED_ORIGINS")
+
+LOGGING_CONFIG = None
+LOGGING = logging_config(env.read("LOG_FORMAT"), env.read("LOG_LEVEL"))
+
+import logging.config  # noqa: E402
+
+logging.config.dictConfig(LOGGING)
+
+from config.unfold import UNFOLD  # noqa: E402, F401

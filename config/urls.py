@@ -1,0 +1,14 @@
+"""All addresses of the site, app by app."""
+
+from django.contrib import admin
+from django.urls import include, path
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("api/v1/", include("tasks.urls")),
+    path("api/v1/", include("delivery.urls")),
+    path("api/v1/", include("webhooks.api_urls")),
+    path("api/v1/", include("console.api_urls")),
+    path("webhooks/", include("webhooks.urls")),
+    path("", include("console.urls")),
+]

@@ -1,0 +1,56 @@
+"""What every app shares: API keys and idempotency records."""
+
+from datetime import datetime, timedelta
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+
+IDEMPOTENCY_WINDOW = timedelta(hours=24)
+
+
+class ApiKey(models.Model):
+    """A caller's credential. The secret is shown once and kept as a SHA-256; 256 random bits need no slow hash."""
+
+    name = models.CharField(max_length=100)
+    key_id = models.CharField(max_length=16, unique=True, editable=False)
+    secret_sha256 = models.CharField(max_length=64, editable=False)
+    scopes = ArrayField(models.CharField(max_length=40), default=list)
+    subscriber = models.CharField(
+        max_length=100, blank=True, help_text="If set, the key sees and makes only this subscriber's rows."
+    )
+    is_demo = models.BooleanField(default=False, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+        verbose_name = "API key"
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.key_id})"
+
+    def is_live(self, now: datetime) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
+
+
+class IdempotencyRecord(models.Model):
+    """The first answer to (caller, method, path, key), kept for 24 hours and given again to a repeat."""
+
+    caller = models.CharField(max_length=80)
+    method = models.CharField(max_length=8)
+    path = models.CharField(max_length=300)
+    key = models.CharField(max_length=255)
+    body_sha256 = models.CharField(max_length=64)
+    status_code = models.PositiveSmallIntegerField(null=True)
+    answer = models.JSONField(null=True)
+    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["caller", "method", "path", "key"], name="idempotency_one_answer"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path} by {self.caller}"

@@ -1,0 +1,145 @@
+"""Errors as the API answers them: RFC 9457 `application/problem+json` with a stable `code` and per-field details."""
+
+from typing import Any
+
+import structlog
+from django.core.exceptions import PermissionDenied
+from django.db import InterfaceError, OperationalError
+from django.http import Http404
+from rest_framework import exceptions
+from rest_framework.response import Response
+from rest_framework.views import set_rollback
+
+CONTENT_TYPE = "application/problem+json"
+log = structlog.get_logger(__name__)
+
+
+class Problem(Exception):
+    """A refusal with an HTTP status, a stable code, and words that say what to do."""
+
+    status = 400
+    code = "bad_request"
+    title = "The request cannot be carried out"
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        code: str | None = None,
+        status: int | None = None,
+        errors: list[dict[str, str]] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.code = code or self.code
+        self.status = status or self.status
+        self.errors = errors or []
+        self.headers = headers or {}
+
+
+class BadInput(Problem):
+    """400: a field is wrong; `errors` names each."""
+
+    code = "invalid"
+    title = "The request has errors"
+
+
+class NotFound(Problem):
+    status = 404
+    code = "not_found"
+    title = "Not found"
+
+
+class Conflict(Problem):
+    """409: the thing is not in a state that allows this."""
+
+    status = 409
+    code = "conflict"
+    title = "Conflict with the current state"
+
+
+class Unprocessable(Problem):
+    status = 422
+    code = "unprocessable"
+    title = "The request contradicts an earlier one"
+
+
+class Unavailable(Problem):
+    status = 503
+    code = "unavailable"
+    title = "Temporarily unavailable"
+
+
+def problem_response(problem: Problem) -> Response:
+    body: dict[str, Any] = {
+        "type": f"urn:roundtrip:problem:{problem.code}",
+        "title": problem.title,
+        "status": problem.status,
+        "code": problem.code,
+        "detail": problem.detail,
+    }
+    if problem.errors:
+        body["errors"] = problem.errors
+    return Response(body, status=problem.status, content_type=CONTENT_TYPE, headers=problem.headers)
+
+
+def flatten(detail: Any, field: str = "") -> list[dict[str, str]]:
+    """DRF's nested error details as a flat list of `{field, code, detail}`; `field` is a dotted path."""
+    if isinstance(detail, dict):
+        return [row for key, value in detail.items() for row in flatten(value, _join(field, key))]
+    if isinstance(detail, list):
+        if all(not isinstance(item, dict | list) for item in detail):
+            return [row for item in detail for row in flatten(item, field)]
+        return [row for index, item in enumerate(detail) for row in flatten(item, _join(field, index))]
+    return [{"field": field, "code": getattr(detail, "code", "invalid"), "detail": str(detail)}]
+
+
+def _join(prefix: str, key: object) -> str:
+    name = "" if key == "non_field_errors" else str(key)
+    return f"{prefix}.{name}" if prefix and name else prefix or name
+
+
+def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
+    """DRF's `EXCEPTION_HANDLER`: every refusal becomes a problem; a fault of ours stays a 500 in the log."""
+    problem = as_problem(error)
+    if problem is None:
+        return None
+    set_rollback()
+    return problem_response(problem)
+
+
+def as_problem(error: Exception) -> Problem | None:
+    """The problem that stands for `error`, or None where it is our own fault."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, exceptions.ValidationError):
+        errors = flatten(error.detail)
+        first = errors[0] if errors else {"field": "", "detail": "invalid"}
+        where = f"{first['field']}: " if first["field"] else ""
+        return BadInput(f"{where}{first['detail']}", errors=errors)
+    if isinstance(error, Http404):
+        return NotFound("There is nothing here that you may see.")
+    if isinstance(error, PermissionDenied):
+        return Problem("You may not do this.", code="permission_denied", status=403)
+    if isinstance(error, exceptions.APIException):
+        return _from_api_exception(error)
+    if isinstance(error, OperationalError | InterfaceError):
+        log.error("database_unreachable", error=type(error).__name__)
+        return Unavailable(
+            "The database cannot be reached; nothing was changed. Try again.",
+            code="database_unavailable",
+            headers={"Retry-After": "5"},
+        )
+    return None
+
+
+def _from_api_exception(error: exceptions.APIException) -> Problem:
+    headers = {}
+    if wait := getattr(error, "wait", None):
+        headers["Retry-After"] = str(int(wait))
+    if challenge := getattr(error, "auth_header", None):
+        headers["WWW-Authenticate"] = challenge
+    codes = error.get_codes()
+    code = codes if isinstance(codes, str) else error.default_code
+    return Problem(str(error.detail), code=code, status=error.status_code, headers=headers)

@@ -1,0 +1,94 @@
+"""Secrets at rest: model fields encrypted with the master keys (Fernet; the first key encrypts, all decrypt).
+
+Plaintext must never reach a log, a repr or an index. Decryption is cached, since the engine signs thousands a second.
+"""
+
+import hashlib
+import json
+from functools import lru_cache
+from typing import Any
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import models
+
+
+class UndecryptableSecret(Exception):
+    """No master key opens this secret: a key was removed from MASTER_KEYS too early."""
+
+
+@lru_cache(maxsize=4)
+def _keyring(keys: tuple[str, ...]) -> MultiFernet:
+    if not keys:
+        raise ImproperlyConfigured("MASTER_KEYS is missing: secrets cannot be stored without a master key.")
+    try:
+        return MultiFernet([Fernet(key) for key in keys])
+    except ValueError as error:
+        raise ImproperlyConfigured(f"MASTER_KEYS holds something that is no Fernet key: {error}") from error
+
+
+def master_keyring() -> MultiFernet:
+    return _keyring(tuple(settings.MASTER_KEYS))
+
+
+def encrypt(plaintext: str) -> str:
+    return master_keyring().encrypt(plaintext.encode()).decode()
+
+
+@lru_cache(maxsize=20_000)
+def _decrypt(token: str, keys: tuple[str, ...]) -> str:
+    try:
+        return _keyring(keys).decrypt(token.encode()).decode()
+    except InvalidToken:
+        raise UndecryptableSecret(
+            "A stored secret cannot be opened with any of MASTER_KEYS. Put the old key back, run "
+            "`manage.py rotate_master_key`, and only then remove it."
+        ) from None
+
+
+def decrypt(token: str) -> str:
+    return _decrypt(token, tuple(settings.MASTER_KEYS))
+
+
+def reencrypt(token: str) -> str:
+    """The same secret under the first master key."""
+    return master_keyring().rotate(token.encode()).decode()
+
+
+def key_id(secret: str) -> str:
+    """A short public name of a secret: 8 hex digits of its SHA-256. Says which key signed, and nothing about it."""
+    return hashlib.sha256(secret.encode()).hexdigest()[:8]
+
+
+class EncryptedTextField(models.TextField):
+    """Text stored encrypted. Empty stays empty; nothing can be looked up by it."""
+
+    def get_prep_value(self, value: Any) -> Any:
+        value = super().get_prep_value(value)
+        return encrypt(value) if value else value
+
+    def from_db_value(self, value: str | None, expression: Any, connection: Any) -> str | None:
+        return decrypt(value) if value else value
+
+    def get_lookup(self, lookup_name: str) -> Any:
+        if lookup_name in {"isnull"}:
+            return super().get_lookup(lookup_name)
+        raise TypeError(f"{self.name} is encrypted and cannot be searched with '{lookup_name}'.")
+
+
+class EncryptedJSONField(EncryptedTextField):
+    """A JSON value stored encrypted as a whole."""
+
+    def get_prep_value(self, value: Any) -> Any:
+        return super().get_prep_value(None if value is None else json.dumps(value, ensure_ascii=False))
+
+    def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
+        text = super().from_db_value(value, expression, connection)
+        return json.loads(text) if text else None
+
+    def to_python(self, value: Any) -> Any:
+        return json.loads(value) if isinstance(value, str) and value else value
+
+    def value_to_string(self, obj: models.Model) -> str:
+        return json.dumps(self.value_from_object(obj))
