@@ -29,7 +29,12 @@ app.conf.update(
     broker_connection_max_retries=None,
     broker_pool_acquire_timeout=5,
     task_publish_retry=True,
-    task_publish_retry_policy={"max_retries": 1, "interval_start": 0.1, "interval_step": 0.2, "interval_max": 0.5},
+    task_publish_retry_policy={
+        "max_retries": 1,
+        "interval_start": 0.1,
+        "interval_step": 0.2,
+        "interval_max": 0.5,
+    },
     worker_send_task_events=False,
     worker_hijack_root_logger=False,
     worker_cancel_long_running_tasks_on_connection_loss=False,

@@ -26,16 +26,28 @@ class Variable:
 
 VARIABLES: tuple[Variable, ...] = (
     Variable("ROUNDTRIP_ENV", "`production`, `demo` (what bin/up runs) or `test`.", "production"),
-    Variable("SECRET_KEY", "Django's signing key; at least 50 random characters.", secret=True, required=True),
+    Variable(
+        "SECRET_KEY", "Django's signing key; at least 50 random characters.", secret=True, required=True
+    ),
     Variable(
         "MASTER_KEYS",
         "Comma-separated Fernet keys for secrets at rest: the first encrypts, all decrypt.",
         secret=True,
         required=True,
     ),
-    Variable("DATABASE_URL", "PostgreSQL 15 or later: postgresql://user:password@host:5432/name", secret=True, required=True),
+    Variable(
+        "DATABASE_URL",
+        "PostgreSQL 15 or later: postgresql://user:password@host:5432/name",
+        secret=True,
+        required=True,
+    ),
     Variable("DATABASE_POOL_SIZE", "Most connections one process keeps open; 0 turns the pool off.", "10"),
-    Variable("CELERY_BROKER_URL", "RabbitMQ (amqp://) or Redis/Valkey (redis://) for Celery.", secret=True, required=True),
+    Variable(
+        "CELERY_BROKER_URL",
+        "RabbitMQ (amqp://) or Redis/Valkey (redis://) for Celery.",
+        secret=True,
+        required=True,
+    ),
     Variable("CHANNEL_LAYER_URL", "Redis/Valkey for the live pages.", secret=True, required=True),
     Variable("ALLOWED_HOSTS", "Comma-separated host names the site answers to.", required=True),
     Variable(
@@ -43,8 +55,14 @@ VARIABLES: tuple[Variable, ...] = (
         "Where job providers reach us, e.g. https://jobs.example.com; callback URLs are built from it.",
         required=True,
     ),
-    Variable("TRUSTED_PROXIES", "Comma-separated networks of reverse proxies whose X-Forwarded-* headers count."),
-    Variable("SECURE_COOKIES", "Cookies only over HTTPS, HSTS and the redirect to HTTPS; off only behind plain HTTP.", "1"),
+    Variable(
+        "TRUSTED_PROXIES", "Comma-separated networks of reverse proxies whose X-Forwarded-* headers count."
+    ),
+    Variable(
+        "SECURE_COOKIES",
+        "Cookies only over HTTPS, HSTS and the redirect to HTTPS; off only behind plain HTTP.",
+        "1",
+    ),
     Variable("LOG_FORMAT", "`console` for people, `json` for machines.", "json"),
     Variable("LOG_LEVEL", "Level of our own loggers.", "INFO"),
     Variable("DEBUG", "Django's debug pages. Refused in production.", "0"),
@@ -57,13 +75,21 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("DELIVERY_MAX_IN_FLIGHT", "Transfers one delivery worker keeps in the air.", "200"),
     Variable("PROVIDER_ALLOWED_NETWORKS", "Comma-separated private networks that job providers may live in."),
     Variable("INBOUND_MAX_BYTES", "Largest provider webhook that is accepted.", str(5 * 1024 * 1024)),
-    Variable("LIVE_ALLOWED_ORIGINS", "Comma-separated other origins whose pages may open live views with a token."),
+    Variable(
+        "LIVE_ALLOWED_ORIGINS", "Comma-separated other origins whose pages may open live views with a token."
+    ),
     Variable("ATTEMPT_RETENTION_DAYS", "Days that delivery attempts are kept.", "30"),
-    Variable("EVENT_RETENTION_DAYS", "Days that delivered events, and the tasks' inbound events, are kept.", "30"),
+    Variable(
+        "EVENT_RETENTION_DAYS", "Days that delivered events, and the tasks' inbound events, are kept.", "30"
+    ),
     Variable("DEAD_LETTER_RETENTION_DAYS", "Days that dead letters are kept; never fewer than 14.", "90"),
     Variable("SANDBOX_PROVIDER_URL", "Simulated job provider (demo and test only)."),
     Variable("SANDBOX_PROVIDER_KEY", "Key of the simulated job provider (demo and test only).", secret=True),
-    Variable("SANDBOX_WEBHOOK_SECRET", "Signing secret of the simulated provider's webhooks (demo and test only).", secret=True),
+    Variable(
+        "SANDBOX_WEBHOOK_SECRET",
+        "Signing secret of the simulated provider's webhooks (demo and test only).",
+        secret=True,
+    ),
     Variable("SANDBOX_RECEIVER_URL", "Sample webhook receiver (demo and test only)."),
 )
 _BY_NAME = {variable.name: variable for variable in VARIABLES}
@@ -80,7 +106,9 @@ def read(name: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise ImproperlyConfigured(f"{name}_FILE names {path}, which cannot be read: {error.strerror}.") from error
+        raise ImproperlyConfigured(
+            f"{name}_FILE names {path}, which cannot be read: {error.strerror}."
+        ) from error
 
 
 def read_bool(name: str) -> bool:

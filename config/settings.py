@@ -21,7 +21,9 @@ _TEST_KEY = "test-only-" + "0" * 50
 DEMO_KEY_MARK = "demo-"  # bin/up makes keys that start so; production refuses them
 
 SECRET_KEY = env.read("SECRET_KEY") or (_TEST_KEY if TESTING else "")
-MASTER_KEYS = env.read_list("MASTER_KEYS") or (["dGVzdC1vbmx5LW1hc3Rlci1rZXktMDAwMDAwMDAwMDA="] if TESTING else [])
+MASTER_KEYS = env.read_list("MASTER_KEYS") or (
+    ["dGVzdC1vbmx5LW1hc3Rlci1rZXktMDAwMDAwMDAwMDA="] if TESTING else []
+)
 
 
 def _refuse_unsafe_production() -> None:
@@ -43,7 +45,9 @@ if ENVIRONMENT not in {"production", "demo", "test"}:
 if PRODUCTION:
     _refuse_unsafe_production()
 
-ALLOWED_HOSTS = env.read_list("ALLOWED_HOSTS") or (["localhost", "127.0.0.1", "testserver"] if not PRODUCTION else [])
+ALLOWED_HOSTS = env.read_list("ALLOWED_HOSTS") or (
+    ["localhost", "127.0.0.1", "testserver"] if not PRODUCTION else []
+)
 PUBLIC_BASE_URL = env.read("PUBLIC_BASE_URL").rstrip("/")
 
 INSTALLED_APPS = [
@@ -104,7 +108,9 @@ TEMPLATES = [
 def _database(url: str) -> dict:
     parts = urlsplit(url)
     if parts.scheme not in {"postgres", "postgresql"}:
-        raise ImproperlyConfigured("DATABASE_URL must start with postgresql:// (Roundtrip needs PostgreSQL 15 or later).")
+        raise ImproperlyConfigured(
+            "DATABASE_URL must start with postgresql:// (Roundtrip needs PostgreSQL 15 or later)."
+        )
     pool_size = 0 if TESTING else env.read_int("DATABASE_POOL_SIZE")
     options: dict = {"connect_timeout": 5, "application_name": "roundtrip"}
     if pool_size:
@@ -162,7 +168,9 @@ SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_HTTPONLY = True
 X_FRAME_OPTIONS = "DENY"
 CSRF_TRUSTED_ORIGINS = [PUBLIC_BASE_URL] if PUBLIC_BASE_URL else []
-DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # the largest API body; inbound webhooks have their own, smaller cap
+DATA_UPLOAD_MAX_MEMORY_SIZE = (
+    32 * 1024 * 1024
+)  # the largest API body; inbound webhooks have their own, smaller cap
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000  # a selection of ten thousand rows in the admin
 
 
@@ -178,7 +186,10 @@ if TRUSTED_PROXIES:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["kernel.auth.ApiKeyAuthentication", "kernel.auth.ConsoleSessionAuthentication"],
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "kernel.auth.ApiKeyAuthentication",
+        "kernel.auth.ConsoleSessionAuthentication",
+    ],
     "DEFAULT_PERMISSION_CLASSES": ["kernel.auth.DenyAll"],  # every view names its own scope
     "DEFAULT_PAGINATION_CLASS": "kernel.pages.CursorPages",
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],

@@ -1,0 +1,8 @@
+"""The app `console`."""
+
+from django.apps import AppConfig
+
+
+class ConsoleConfig(AppConfig):
+    name = "console"
+    verbose_name = "Operations"

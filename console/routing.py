@@ -1,0 +1,5 @@
+"""Websocket addresses."""
+
+from channels.routing import URLRouter
+
+websocket_application = URLRouter([])

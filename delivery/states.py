@@ -1,0 +1,48 @@
+"""The words of the delivery side, each list once. Documents and the OpenAPI are made from these."""
+
+from django.db import models
+
+
+class State(models.TextChoices):
+    """States of a delivery."""
+
+    PENDING = "pending", "pending"
+    IN_FLIGHT = "in_flight", "in flight"
+    FAILED = "failed", "waiting to retry"
+    DELIVERED = "delivered", "delivered"
+    DEAD_LETTER = "dead_letter", "dead letter"
+    CANCELLED = "cancelled", "cancelled"
+
+
+WAITING_STATES = (State.PENDING.value, State.FAILED.value)
+FINAL_STATES = (State.DELIVERED.value, State.DEAD_LETTER.value, State.CANCELLED.value)
+
+
+class BreakerState(models.TextChoices):
+    CLOSED = "closed", "closed"
+    OPEN = "open", "open"
+    HALF_OPEN = "half_open", "half open"
+
+
+class RequestForm(models.TextChoices):
+    EVENT = "event", "signed event (POST)"
+    POSTBACK = "postback", "postback (URL template)"
+
+
+class MissingField(models.TextChoices):
+    """What a postback does where the event lacks a field of its template."""
+
+    REFUSE = "refuse", "refuse: dead letter"
+    EMPTY = "empty", "send it empty"
+    DEFAULT = "default", "send the default"
+
+
+class RetryProfile(models.TextChoices):
+    SPEC = "spec", "spec: 30 s doubling to 1 h, full jitter"
+    STANDARD = "standard", "standard: 5 s to 24 h, about three days"
+    CUSTOM = "custom", "custom delays"
+
+
+class SignatureScheme(models.TextChoices):
+    V1 = "v1", "v1: HMAC-SHA256"
+    V1A = "v1a", "v1a: Ed25519"

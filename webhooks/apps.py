@@ -1,0 +1,8 @@
+"""The app `webhooks`."""
+
+from django.apps import AppConfig
+
+
+class WebhooksConfig(AppConfig):
+    name = "webhooks"
+    verbose_name = "Inbound"
