@@ -26,9 +26,7 @@ class Variable:
 
 VARIABLES: tuple[Variable, ...] = (
     Variable("ROUNDTRIP_ENV", "`production`, `demo` (what bin/up runs) or `test`.", "production"),
-    Variable(
-        "SECRET_KEY", "Django's signing key; at least 50 random characters.", secret=True, required=True
-    ),
+    Variable("SECRET_KEY", "Django's signing key; at least 50 random characters.", secret=True, required=True),
     Variable(
         "MASTER_KEYS",
         "Comma-separated Fernet keys for secrets at rest: the first encrypts, all decrypt.",
@@ -55,9 +53,7 @@ VARIABLES: tuple[Variable, ...] = (
         "Where job providers reach us, e.g. https://jobs.example.com; callback URLs are built from it.",
         required=True,
     ),
-    Variable(
-        "TRUSTED_PROXIES", "Comma-separated networks of reverse proxies whose X-Forwarded-* headers count."
-    ),
+    Variable("TRUSTED_PROXIES", "Comma-separated networks of reverse proxies whose X-Forwarded-* headers count."),
     Variable(
         "SECURE_COOKIES",
         "Cookies only over HTTPS, HSTS and the redirect to HTTPS; off only behind plain HTTP.",
@@ -75,13 +71,9 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("DELIVERY_MAX_IN_FLIGHT", "Transfers one delivery worker keeps in the air.", "200"),
     Variable("PROVIDER_ALLOWED_NETWORKS", "Comma-separated private networks that job providers may live in."),
     Variable("INBOUND_MAX_BYTES", "Largest provider webhook that is accepted.", str(5 * 1024 * 1024)),
-    Variable(
-        "LIVE_ALLOWED_ORIGINS", "Comma-separated other origins whose pages may open live views with a token."
-    ),
+    Variable("LIVE_ALLOWED_ORIGINS", "Comma-separated other origins whose pages may open live views with a token."),
     Variable("ATTEMPT_RETENTION_DAYS", "Days that delivery attempts are kept.", "30"),
-    Variable(
-        "EVENT_RETENTION_DAYS", "Days that delivered events, and the tasks' inbound events, are kept.", "30"
-    ),
+    Variable("EVENT_RETENTION_DAYS", "Days that delivered events, and the tasks' inbound events, are kept.", "30"),
     Variable("DEAD_LETTER_RETENTION_DAYS", "Days that dead letters are kept; never fewer than 14.", "90"),
     Variable("SANDBOX_PROVIDER_URL", "Simulated job provider (demo and test only)."),
     Variable("SANDBOX_PROVIDER_KEY", "Key of the simulated job provider (demo and test only).", secret=True),
@@ -106,9 +98,7 @@ def read(name: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise ImproperlyConfigured(
-            f"{name}_FILE names {path}, which cannot be read: {error.strerror}."
-        ) from error
+        raise ImproperlyConfigured(f"{name}_FILE names {path}, which cannot be read: {error.strerror}.") from error
 
 
 def read_bool(name: str) -> bool:

@@ -38,15 +38,11 @@ def logging_config(log_format: str, level: str) -> dict[str, Any]:
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"lines": formatter},
-        "handlers": {
-            "stdout": {"class": "logging.StreamHandler", "formatter": "lines", "stream": "ext://sys.stdout"}
-        },
+        "handlers": {"stdout": {"class": "logging.StreamHandler", "formatter": "lines", "stream": "ext://sys.stdout"}},
         "root": {"handlers": ["stdout"], "level": "INFO"},
         "loggers": {
             **{name: {"level": level} for name in ("kernel", "delivery", "tasks", "webhooks", "console")},
-            **dict.fromkeys(
-                ("urllib3", "asyncio", "httpcore", "uvicorn.access", "django.channels.server"), quiet
-            ),
+            **dict.fromkeys(("urllib3", "asyncio", "httpcore", "uvicorn.access", "django.channels.server"), quiet),
             "celery.app.trace": quiet,
             "celery.worker.strategy": quiet,
             "celery.beat": quiet,

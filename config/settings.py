@@ -21,9 +21,7 @@ _TEST_KEY = "test-only-" + "0" * 50
 DEMO_KEY_MARK = "demo-"  # bin/up makes keys that start so; production refuses them
 
 SECRET_KEY = env.read("SECRET_KEY") or (_TEST_KEY if TESTING else "")
-MASTER_KEYS = env.read_list("MASTER_KEYS") or (
-    ["dGVzdC1vbmx5LW1hc3Rlci1rZXktMDAwMDAwMDAwMDA="] if TESTING else []
-)
+MASTER_KEYS = env.read_list("MASTER_KEYS") or (["dGVzdC1vbmx5LW1hc3Rlci1rZXktMDAwMDAwMDAwMDA="] if TESTING else [])
 
 
 def _refuse_unsafe_production() -> None:
@@ -45,9 +43,7 @@ if ENVIRONMENT not in {"production", "demo", "test"}:
 if PRODUCTION:
     _refuse_unsafe_production()
 
-ALLOWED_HOSTS = env.read_list("ALLOWED_HOSTS") or (
-    ["localhost", "127.0.0.1", "testserver"] if not PRODUCTION else []
-)
+ALLOWED_HOSTS = env.read_list("ALLOWED_HOSTS") or (["localhost", "127.0.0.1", "testserver"] if not PRODUCTION else [])
 PUBLIC_BASE_URL = env.read("PUBLIC_BASE_URL").rstrip("/")
 
 INSTALLED_APPS = [
@@ -168,9 +164,7 @@ SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_HTTPONLY = True
 X_FRAME_OPTIONS = "DENY"
 CSRF_TRUSTED_ORIGINS = [PUBLIC_BASE_URL] if PUBLIC_BASE_URL else []
-DATA_UPLOAD_MAX_MEMORY_SIZE = (
-    32 * 1024 * 1024
-)  # the largest API body; inbound webhooks have their own, smaller cap
+DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # the largest API body; inbound webhooks have their own, smaller cap
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000  # a selection of ten thousand rows in the admin
 
 

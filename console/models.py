@@ -32,9 +32,7 @@ class Operation(models.Model):
     reason = models.CharField(max_length=300)
     actor = models.CharField(max_length=100)
     rate_per_second = models.PositiveIntegerField(null=True, blank=True)
-    canary_size = models.PositiveIntegerField(
-        default=0, help_text="So many first; stop if the same failure returns."
-    )
+    canary_size = models.PositiveIntegerField(default=0, help_text="So many first; stop if the same failure returns.")
     canary_state = models.CharField(max_length=10, blank=True)
     target_count = models.PositiveIntegerField(default=0, help_text="Rows that matched at creation.")
     done_count = models.PositiveIntegerField(default=0)
@@ -98,9 +96,7 @@ class Alert(models.Model):
     class Meta:
         ordering = ["-id"]
         constraints = [
-            models.UniqueConstraint(
-                fields=["rule", "subject"], name="alert_one_open", condition=~Q(state="resolved")
-            )
+            models.UniqueConstraint(fields=["rule", "subject"], name="alert_one_open", condition=~Q(state="resolved"))
         ]
 
     def __str__(self) -> str:

@@ -50,18 +50,12 @@ class Endpoint(models.Model):
     )
     headers = EncryptedJSONField(null=True, blank=True, help_text="Extra request headers.")
     retry_profile = models.CharField(max_length=10, choices=RetryProfile.choices, default=RetryProfile.SPEC)
-    retry_delays = ArrayField(
-        models.PositiveIntegerField(), default=list, blank=True, help_text="Seconds; for custom."
-    )
+    retry_delays = ArrayField(models.PositiveIntegerField(), default=list, blank=True, help_text="Seconds; for custom.")
     max_attempts = models.PositiveSmallIntegerField(default=5)
-    timeout_ms = models.PositiveIntegerField(
-        default=15_000, help_text="From connect through the last body byte."
-    )
+    timeout_ms = models.PositiveIntegerField(default=15_000, help_text="From connect through the last body byte.")
     max_concurrency = models.PositiveIntegerField(default=20, help_text="Most requests in the air at once.")
     rate_per_minute = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: no limit.")
-    rate_burst = models.PositiveIntegerField(
-        null=True, blank=True, help_text="Empty: a tenth of the rate, at least 1."
-    )
+    rate_burst = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: a tenth of the rate, at least 1.")
     transient_codes = ArrayField(
         models.PositiveSmallIntegerField(),
         default=list,
@@ -70,9 +64,7 @@ class Endpoint(models.Model):
     )
     breaker_threshold = models.PositiveIntegerField(default=10)
     breaker_cooldown_seconds = models.PositiveIntegerField(default=300)
-    signature_scheme = models.CharField(
-        max_length=4, choices=SignatureScheme.choices, default=SignatureScheme.V1
-    )
+    signature_scheme = models.CharField(max_length=4, choices=SignatureScheme.choices, default=SignatureScheme.V1)
     secret = EncryptedTextField(blank=True, editable=False, help_text="whsec_… or, for v1a, whsk_….")
     previous_secret = EncryptedTextField(blank=True, default="", editable=False)
     previous_secret_until = models.DateTimeField(null=True, blank=True, editable=False)
@@ -97,9 +89,7 @@ class Endpoint(models.Model):
         output_field=models.BooleanField(),
         db_persist=True,
     )
-    version = models.PositiveIntegerField(
-        default=1, editable=False, help_text="Counts changes; engines cache by it."
-    )
+    version = models.PositiveIntegerField(default=1, editable=False, help_text="Counts changes; engines cache by it.")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -111,16 +101,12 @@ class Endpoint(models.Model):
         ]
         constraints = [
             models.CheckConstraint(
-                condition=Q(
-                    max_attempts__gte=1, timeout_ms__gte=100, max_concurrency__gte=1, breaker_threshold__gte=1
-                ),
+                condition=Q(max_attempts__gte=1, timeout_ms__gte=100, max_concurrency__gte=1, breaker_threshold__gte=1),
                 name="endpoint_at_least_one",
             ),
         ]
         indexes = [
-            models.Index(
-                fields=["subscriber"], name="endpoint_subscriber", condition=Q(deleted_at__isnull=True)
-            ),
+            models.Index(fields=["subscriber"], name="endpoint_subscriber", condition=Q(deleted_at__isnull=True)),
         ]
 
     def __str__(self) -> str:
@@ -143,23 +129,17 @@ class Endpoint(models.Model):
 class EndpointHealth(models.Model):
     """The runtime side of an endpoint: breaker, limits and latency. The claim locks this row first."""
 
-    endpoint = models.OneToOneField(
-        Endpoint, primary_key=True, on_delete=models.CASCADE, related_name="health"
-    )
+    endpoint = models.OneToOneField(Endpoint, primary_key=True, on_delete=models.CASCADE, related_name="health")
     breaker_state = models.CharField(max_length=10, choices=BreakerState.choices, default=BreakerState.CLOSED)
     consecutive_failures = models.PositiveIntegerField(default=0)
-    cooldown_seconds = models.PositiveIntegerField(
-        default=300, help_text="Of the opening under way; doubles."
-    )
+    cooldown_seconds = models.PositiveIntegerField(default=300, help_text="Of the opening under way; doubles.")
     opened_at = models.DateTimeField(null=True, blank=True)
     probe_at = models.DateTimeField(null=True, blank=True, help_text="When the next probe may go.")
     probe_token = models.UUIDField(null=True, blank=True)
     probe_until = models.DateTimeField(null=True, blank=True)
     last_failure_at = models.DateTimeField(null=True, blank=True)
     last_success_at = models.DateTimeField(null=True, blank=True)
-    refusal_kind = models.CharField(
-        max_length=30, blank=True, help_text="Outcome and code of the refusals in a row."
-    )
+    refusal_kind = models.CharField(max_length=30, blank=True, help_text="Outcome and code of the refusals in a row.")
     refusal_count = models.PositiveIntegerField(default=0)
     throttled_until = models.DateTimeField(null=True, blank=True, help_text="The receiver said: not before.")
     tokens = models.FloatField(null=True, blank=True, help_text="Of the rate limit's bucket.")
@@ -176,9 +156,7 @@ class EndpointHealth(models.Model):
     class Meta:
         verbose_name_plural = "endpoint health"
         indexes = [
-            models.Index(
-                fields=["breaker_state"], name="health_not_closed", condition=~Q(breaker_state="closed")
-            ),
+            models.Index(fields=["breaker_state"], name="health_not_closed", condition=~Q(breaker_state="closed")),
         ]
 
     def __str__(self) -> str:
@@ -221,14 +199,10 @@ class Delivery(models.Model):
     """One event owed to one endpoint. A hot row: no payload here."""
 
     event = models.ForeignKey(Event, on_delete=models.PROTECT, related_name="deliveries")
-    endpoint = models.ForeignKey(
-        Endpoint, on_delete=models.PROTECT, related_name="deliveries", db_index=False
-    )
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="deliveries", db_index=False)
     state = models.CharField(max_length=12, choices=State.choices, default=State.PENDING)
     attempt_count = models.PositiveSmallIntegerField(default=0)
-    throttle_count = models.PositiveSmallIntegerField(
-        default=0, help_text="Times running it was told to wait."
-    )
+    throttle_count = models.PositiveSmallIntegerField(default=0, help_text="Times running it was told to wait.")
     rescue_count = models.PositiveSmallIntegerField(default=0, help_text="Leases in a row that expired.")
     redrive_count = models.PositiveSmallIntegerField(default=0)
     next_attempt_at = models.DateTimeField(help_text="Due from then on, while pending or waiting to retry.")
@@ -265,9 +239,7 @@ class Delivery(models.Model):
                 | (~Q(state="in_flight") & Q(lease_token__isnull=True)),
                 name="delivery_leased_in_flight",
             ),
-            models.UniqueConstraint(
-                fields=["event", "endpoint"], name="delivery_once", condition=Q(is_replay=False)
-            ),
+            models.UniqueConstraint(fields=["event", "endpoint"], name="delivery_once", condition=Q(is_replay=False)),
         ]
         indexes = [
             # The claim's skip-scan. There must be no global due index beside it: the planner would flip to it.
@@ -278,18 +250,15 @@ class Delivery(models.Model):
             ),
             models.Index(fields=["endpoint"], name="delivery_in_flight", condition=Q(state="in_flight")),
             models.Index(fields=["leased_until"], name="delivery_leased", condition=Q(state="in_flight")),
-            models.Index(fields=["endpoint", "-id"], name="delivery_endpoint"),
+            models.Index(fields=["endpoint", "-id"], name="delivery_by_endpoint"),
             models.Index(fields=["endpoint", "id"], name="delivery_dead", condition=Q(state="dead_letter")),
             models.Index(
                 fields=["endpoint", "ordering_key", "id"],
                 name="delivery_ordered",
-                condition=~Q(ordering_key="")
-                & Q(state__in=["pending", "failed", "in_flight", "dead_letter"]),
+                condition=~Q(ordering_key="") & Q(state__in=["pending", "failed", "in_flight", "dead_letter"]),
             ),
             models.Index(fields=["state", "-id"], name="delivery_state"),
-            models.Index(
-                fields=["finished_at"], name="delivery_finished", condition=Q(finished_at__isnull=False)
-            ),
+            models.Index(fields=["finished_at"], name="delivery_finished", condition=Q(finished_at__isnull=False)),
         ]
 
     def __str__(self) -> str:
@@ -325,9 +294,7 @@ class Attempt(models.Model):
     key_ids = models.CharField(max_length=60, blank=True, help_text="Which keys signed.")
     is_probe = models.BooleanField(default=False)
     worker = models.CharField(max_length=80, blank=True)
-    response_head = models.BinaryField(
-        null=True, blank=True, help_text="At most 16 KiB, after decompression."
-    )
+    response_head = models.BinaryField(null=True, blank=True, help_text="At most 16 KiB, after decompression.")
     retry_at = models.DateTimeField(null=True, blank=True, help_text="When the next attempt was planned.")
 
     class Meta:
@@ -350,9 +317,7 @@ class LatencyBucket(models.Model):
     counts = ArrayField(models.PositiveIntegerField())
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["endpoint", "minute", "phase"], name="latencybucket_once")
-        ]
+        constraints = [models.UniqueConstraint(fields=["endpoint", "minute", "phase"], name="latencybucket_once")]
         indexes = [models.Index(fields=["minute"], name="latencybucket_minute")]
 
     def __str__(self) -> str:
@@ -369,9 +334,7 @@ class StatsMinute(models.Model):
     total_ms = models.FloatField(default=0)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["endpoint", "minute", "outcome"], name="statsminute_once")
-        ]
+        constraints = [models.UniqueConstraint(fields=["endpoint", "minute", "outcome"], name="statsminute_once")]
         indexes = [models.Index(fields=["minute"], name="statsminute_minute")]
 
     def __str__(self) -> str:

@@ -116,7 +116,9 @@ class ApiKeyAuthentication(BaseAuthentication):
         now = timezone.now()
         key = find_key(token.strip(), now)
         if key is None:
-            raise exceptions.AuthenticationFailed("This API key is unknown, revoked or expired.", code="invalid_api_key")
+            raise exceptions.AuthenticationFailed(
+                "This API key is unknown, revoked or expired.", code="invalid_api_key"
+            )
         _note_use(key, now)
         return ConsoleUser(key), key
 
@@ -139,7 +141,7 @@ class DenyAll(BasePermission):
         return False
 
 
-def HasScope(read: str, write: str | None = None) -> type[BasePermission]:  # noqa: N802 - reads as a class in views
+def HasScope(read: str, write: str | None = None) -> type[BasePermission]:
     """Permission: `read` for GET, HEAD and OPTIONS, `write` (default: the same) for the rest.
 
     A console user needs the model permission that `settings.SCOPE_PERMISSIONS` names for the scope.

@@ -36,7 +36,12 @@ def idempotent(handler: Callable[..., Response]) -> Callable[..., Response]:
                 "The Idempotency-Key must have 1 to 255 printable characters.",
                 code="bad_idempotency_key",
             )
-        identity = {"caller": caller_of(request).name, "method": request.method, "path": request.path, "key": key}
+        identity = {
+            "caller": caller_of(request).name,
+            "method": request.method,
+            "path": request.path,
+            "key": key,
+        }
         with transaction.atomic():
             earlier = _reserve(identity, digest)
             if earlier is not None:

@@ -67,13 +67,9 @@ class Task(models.Model):
     result = models.JSONField(null=True, blank=True)
     error_code = models.CharField(max_length=60, blank=True)
     error_text = models.TextField(blank=True)
-    attempt_count = models.PositiveSmallIntegerField(
-        default=0, help_text="External jobs or runs begun so far."
-    )
+    attempt_count = models.PositiveSmallIntegerField(default=0, help_text="External jobs or runs begun so far.")
     attempt_limit = models.PositiveSmallIntegerField(default=3)
-    fetch_count = models.PositiveSmallIntegerField(
-        default=0, help_text="Tries to fetch this attempt's result."
-    )
+    fetch_count = models.PositiveSmallIntegerField(default=0, help_text="Tries to fetch this attempt's result.")
     rescue_count = models.PositiveSmallIntegerField(default=0)
     redrive_count = models.PositiveSmallIntegerField(default=0)
     run_at = models.DateTimeField(help_text="Not before.")
@@ -110,12 +106,8 @@ class Task(models.Model):
                 name="task_due",
                 condition=Q(state__in=["scheduled", "queued", "retrying", "fetching"]),
             ),
-            models.Index(
-                fields=["leased_until"], name="task_leased", condition=Q(leased_until__isnull=False)
-            ),
-            models.Index(
-                fields=["kind", "id"], name="task_running", condition=Q(state__in=["running", "fetching"])
-            ),
+            models.Index(fields=["leased_until"], name="task_leased", condition=Q(leased_until__isnull=False)),
+            models.Index(fields=["kind", "id"], name="task_running", condition=Q(state__in=["running", "fetching"])),
             models.Index(fields=["batch", "state"], name="task_batch_state"),
             models.Index(fields=["subscriber", "-id"], name="task_subscriber"),
             models.Index(fields=["state", "-id"], name="task_state"),
@@ -145,16 +137,10 @@ class ExternalJob(models.Model):
     job_id = models.CharField(
         max_length=200, blank=True, help_text="As the provider names it; empty until it answered."
     )
-    item_key = models.CharField(
-        max_length=200, blank=True, help_text="Which item, where many share one job id."
-    )
+    item_key = models.CharField(max_length=200, blank=True, help_text="Which item, where many share one job id.")
     state = models.CharField(max_length=12, choices=JobState.choices, default=JobState.SUBMITTING)
-    provider_status = models.CharField(
-        max_length=60, blank=True, help_text="The last status, as the provider said it."
-    )
-    finished_by = models.CharField(
-        max_length=12, blank=True, help_text="Who noticed the end: webhook or poll."
-    )
+    provider_status = models.CharField(max_length=60, blank=True, help_text="The last status, as the provider said it.")
+    finished_by = models.CharField(max_length=12, blank=True, help_text="Who noticed the end: webhook or poll.")
     error_text = models.TextField(blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     submitted_at = models.DateTimeField(null=True, blank=True)
@@ -162,9 +148,7 @@ class ExternalJob(models.Model):
     last_webhook_at = models.DateTimeField(null=True, blank=True)
     last_polled_at = models.DateTimeField(null=True, blank=True)
     next_poll_at = models.DateTimeField(null=True, blank=True, help_text="Set while the job is open.")
-    poll_misses = models.PositiveSmallIntegerField(
-        default=0, help_text="Polls in a row that did not find it."
-    )
+    poll_misses = models.PositiveSmallIntegerField(default=0, help_text="Polls in a row that did not find it.")
 
     class Meta:
         ordering = ["-id"]
@@ -231,9 +215,7 @@ class Schedule(models.Model):
 
     class Meta:
         ordering = ["name"]
-        constraints = [
-            models.CheckConstraint(condition=Q(every_seconds__gte=60), name="schedule_every_minute_at_most")
-        ]
+        constraints = [models.CheckConstraint(condition=Q(every_seconds__gte=60), name="schedule_every_minute_at_most")]
 
     def __str__(self) -> str:
         return self.name
@@ -260,9 +242,7 @@ class KindPolicy(models.Model):
     """An operator's settings for a kind, read at every claim: editable while everything runs."""
 
     kind = models.CharField(max_length=60, unique=True)
-    provider = models.CharField(
-        max_length=60, blank=True, help_text="Where new work goes; empty for internal kinds."
-    )
+    provider = models.CharField(max_length=60, blank=True, help_text="Where new work goes; empty for internal kinds.")
     is_paused = models.BooleanField(default=False, help_text="Holds its queued tasks; running ones go on.")
     concurrency = models.PositiveIntegerField(default=500, help_text="Most tasks running at once.")
     rate_per_minute = models.PositiveIntegerField(
@@ -279,9 +259,7 @@ class KindPolicy(models.Model):
         permissions = [("pause_kind", "Can pause and resume a kind")]
         constraints = [
             models.CheckConstraint(
-                condition=Q(
-                    concurrency__gte=1, attempt_limit__gte=1, batch_size__gte=1, timeout_seconds__gte=1
-                ),
+                condition=Q(concurrency__gte=1, attempt_limit__gte=1, batch_size__gte=1, timeout_seconds__gte=1),
                 name="kindpolicy_at_least_one",
             )
         ]

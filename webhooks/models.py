@@ -52,12 +52,8 @@ class InboundEvent(models.Model):
             ),
         ]
         indexes = [
-            models.Index(
-                fields=["id"], name="inboundevent_unjudged", condition=Q(outcome="", verdict="verified")
-            ),
-            models.Index(
-                fields=["parked_until"], name="inboundevent_parked", condition=Q(parked_until__isnull=False)
-            ),
+            models.Index(fields=["id"], name="inboundevent_unjudged", condition=Q(outcome="", verdict="verified")),
+            models.Index(fields=["parked_until"], name="inboundevent_parked", condition=Q(parked_until__isnull=False)),
             models.Index(fields=["reason", "-id"], name="inboundevent_reason"),
         ]
 
@@ -75,9 +71,7 @@ class RefusedCall(models.Model):
 
     class Meta:
         ordering = ["-hour"]
-        constraints = [
-            models.UniqueConstraint(fields=["source", "reason", "hour"], name="refusedcall_hourly")
-        ]
+        constraints = [models.UniqueConstraint(fields=["source", "reason", "hour"], name="refusedcall_hourly")]
 
     def __str__(self) -> str:
         return f"{self.count} × {self.reason}"

@@ -19,9 +19,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("role", models.CharField(help_text="beat, tasks, delivery, web", max_length=20)),
                 ("process", models.CharField(help_text="role@host:pid", max_length=120, unique=True)),
@@ -37,16 +35,12 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("rule", models.CharField(max_length=40)),
                 (
                     "subject",
-                    models.CharField(
-                        blank=True, help_text="e.g. endpoint:12, kind:map_search", max_length=120
-                    ),
+                    models.CharField(blank=True, help_text="e.g. endpoint:12, kind:map_search", max_length=120),
                 ),
                 (
                     "state",
@@ -88,9 +82,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("actor", models.CharField(max_length=100)),
                 ("verb", models.CharField(max_length=60)),
@@ -128,9 +120,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 (
                     "verb",
@@ -147,9 +137,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "filter",
-                    models.JSONField(
-                        default=dict, help_text="As asked for; relative times are pinned at creation."
-                    ),
+                    models.JSONField(default=dict, help_text="As asked for; relative times are pinned at creation."),
                 ),
                 (
                     "watermark",
@@ -201,9 +189,7 @@ class Migration(migrations.Migration):
             options={
                 "ordering": ["-id"],
                 "indexes": [
-                    models.Index(
-                        condition=models.Q(("state", "running")), fields=["id"], name="operation_running"
-                    )
+                    models.Index(condition=models.Q(("state", "running")), fields=["id"], name="operation_running")
                 ],
             },
         ),
@@ -212,9 +198,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("object_id", models.BigIntegerField()),
                 ("outcome", models.CharField(max_length=20)),
@@ -231,9 +215,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["id"],
-                "constraints": [
-                    models.UniqueConstraint(fields=("operation", "object_id"), name="operationitem_once")
-                ],
+                "constraints": [models.UniqueConstraint(fields=("operation", "object_id"), name="operationitem_once")],
             },
         ),
     ]

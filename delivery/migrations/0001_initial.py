@@ -2,8 +2,9 @@
 
 import django.contrib.postgres.fields
 import django.db.models.deletion
-import kernel.secrets
 from django.db import migrations, models
+
+import kernel.secrets
 
 
 class Migration(migrations.Migration):
@@ -17,9 +18,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("name", models.CharField(blank=True, max_length=100)),
                 (
@@ -98,9 +97,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "headers",
-                    kernel.secrets.EncryptedJSONField(
-                        blank=True, help_text="Extra request headers.", null=True
-                    ),
+                    kernel.secrets.EncryptedJSONField(blank=True, help_text="Extra request headers.", null=True),
                 ),
                 (
                     "retry_profile",
@@ -127,9 +124,7 @@ class Migration(migrations.Migration):
                 ("max_attempts", models.PositiveSmallIntegerField(default=5)),
                 (
                     "timeout_ms",
-                    models.PositiveIntegerField(
-                        default=15000, help_text="From connect through the last body byte."
-                    ),
+                    models.PositiveIntegerField(default=15000, help_text="From connect through the last body byte."),
                 ),
                 (
                     "max_concurrency",
@@ -237,9 +232,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("uid", models.CharField(max_length=64)),
                 ("type", models.CharField(max_length=100)),
@@ -265,17 +258,13 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("minute", models.DateTimeField()),
                 ("phase", models.CharField(max_length=12)),
                 (
                     "counts",
-                    django.contrib.postgres.fields.ArrayField(
-                        base_field=models.PositiveIntegerField(), size=None
-                    ),
+                    django.contrib.postgres.fields.ArrayField(base_field=models.PositiveIntegerField(), size=None),
                 ),
             ],
         ),
@@ -284,9 +273,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("minute", models.DateTimeField()),
                 ("outcome", models.CharField(max_length=20)),
@@ -299,9 +286,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("day", models.DateField()),
                 ("subscriber", models.CharField(blank=True, max_length=100)),
@@ -318,9 +303,7 @@ class Migration(migrations.Migration):
                 ("discarded", models.BigIntegerField(default=0)),
             ],
             options={
-                "constraints": [
-                    models.UniqueConstraint(fields=("day", "subscriber"), name="dailytotal_once")
-                ],
+                "constraints": [models.UniqueConstraint(fields=("day", "subscriber"), name="dailytotal_once")],
             },
         ),
         migrations.CreateModel(
@@ -328,9 +311,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 (
                     "state",
@@ -350,9 +331,7 @@ class Migration(migrations.Migration):
                 ("attempt_count", models.PositiveSmallIntegerField(default=0)),
                 (
                     "throttle_count",
-                    models.PositiveSmallIntegerField(
-                        default=0, help_text="Times running it was told to wait."
-                    ),
+                    models.PositiveSmallIntegerField(default=0, help_text="Times running it was told to wait."),
                 ),
                 (
                     "rescue_count",
@@ -379,9 +358,7 @@ class Migration(migrations.Migration):
                 ("last_error", models.CharField(blank=True, max_length=300)),
                 (
                     "fingerprint",
-                    models.CharField(
-                        blank=True, help_text="Groups dead letters of one cause.", max_length=32
-                    ),
+                    models.CharField(blank=True, help_text="Groups dead letters of one cause.", max_length=32),
                 ),
                 ("is_replay", models.BooleanField(default=False)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
@@ -417,15 +394,11 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 (
                     "number",
-                    models.PositiveSmallIntegerField(
-                        help_text="1, 2, 3 …; 0 for one that cost nothing (a rescue)."
-                    ),
+                    models.PositiveSmallIntegerField(help_text="1, 2, 3 …; 0 for one that cost nothing (a rescue)."),
                 ),
                 ("outcome", models.CharField(max_length=20)),
                 ("status_code", models.PositiveSmallIntegerField(blank=True, null=True)),
@@ -443,24 +416,18 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "signed_at",
-                    models.BigIntegerField(
-                        blank=True, help_text="webhook-timestamp, Unix seconds.", null=True
-                    ),
+                    models.BigIntegerField(blank=True, help_text="webhook-timestamp, Unix seconds.", null=True),
                 ),
                 ("key_ids", models.CharField(blank=True, help_text="Which keys signed.", max_length=60)),
                 ("is_probe", models.BooleanField(default=False)),
                 ("worker", models.CharField(blank=True, max_length=80)),
                 (
                     "response_head",
-                    models.BinaryField(
-                        blank=True, help_text="At most 16 KiB, after decompression.", null=True
-                    ),
+                    models.BinaryField(blank=True, help_text="At most 16 KiB, after decompression.", null=True),
                 ),
                 (
                     "retry_at",
-                    models.DateTimeField(
-                        blank=True, help_text="When the next attempt was planned.", null=True
-                    ),
+                    models.DateTimeField(blank=True, help_text="When the next attempt was planned.", null=True),
                 ),
                 (
                     "delivery",
@@ -514,9 +481,7 @@ class Migration(migrations.Migration):
                 ("last_success_at", models.DateTimeField(blank=True, null=True)),
                 (
                     "refusal_kind",
-                    models.CharField(
-                        blank=True, help_text="Outcome and code of the refusals in a row.", max_length=30
-                    ),
+                    models.CharField(blank=True, help_text="Outcome and code of the refusals in a row.", max_length=30),
                 ),
                 ("refusal_count", models.PositiveIntegerField(default=0)),
                 (
@@ -592,9 +557,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="event",
-            index=models.Index(
-                condition=models.Q(("delivery_count", 0)), fields=["id"], name="event_unmatched"
-            ),
+            index=models.Index(condition=models.Q(("delivery_count", 0)), fields=["id"], name="event_unmatched"),
         ),
         migrations.AddConstraint(
             model_name="event",
@@ -659,7 +622,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="delivery",
-            index=models.Index(fields=["endpoint", "-id"], name="delivery_endpoint"),
+            index=models.Index(fields=["endpoint", "-id"], name="delivery_by_endpoint"),
         ),
         migrations.AddIndex(
             model_name="delivery",
@@ -726,9 +689,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name="latencybucket",
-            constraint=models.UniqueConstraint(
-                fields=("endpoint", "minute", "phase"), name="latencybucket_once"
-            ),
+            constraint=models.UniqueConstraint(fields=("endpoint", "minute", "phase"), name="latencybucket_once"),
         ),
         migrations.AddIndex(
             model_name="statsminute",
@@ -736,8 +697,6 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name="statsminute",
-            constraint=models.UniqueConstraint(
-                fields=("endpoint", "minute", "outcome"), name="statsminute_once"
-            ),
+            constraint=models.UniqueConstraint(fields=("endpoint", "minute", "outcome"), name="statsminute_once"),
         ),
     ]

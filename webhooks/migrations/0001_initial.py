@@ -14,18 +14,14 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("source", models.CharField(max_length=120)),
                 ("provider", models.CharField(max_length=60)),
                 ("body", models.BinaryField()),
                 (
                     "headers",
-                    models.JSONField(
-                        default=dict, help_text="Only the headers that judging needs; no credentials."
-                    ),
+                    models.JSONField(default=dict, help_text="Only the headers that judging needs; no credentials."),
                 ),
                 ("remote_addr", models.GenericIPAddressField(blank=True, null=True)),
                 ("dedupe_key", models.CharField(max_length=200)),
@@ -93,9 +89,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("source", models.CharField(max_length=120)),
                 ("reason", models.CharField(max_length=40)),

@@ -1,0 +1,5 @@
+"""Settings for every test: the test environment, unless `bin/test` or the caller has chosen one."""
+
+import os
+
+os.environ.setdefault("ROUNDTRIP_ENV", "test")
