@@ -1,0 +1,60 @@
+"""What a person or a script needs to know of a running instance: DATA/demo.json, DATA/roundtrip.env, and the words at the end
+of the start. Both files are readable by their owner only."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from roundtrip_up.folders import ROOT, Data, write_private
+from roundtrip_up.table import Addresses
+
+
+def write_files(data: Data, addresses: Addresses, kept: Mapping[str, str], product: Mapping[str, str]) -> None:
+    """`demo.json` for scripts (the keys are a contract), `roundtrip.env` for `manage.py`."""
+    demo = {
+        "url": addresses.url,
+        "api_key": product["DEMO_API_KEY"],
+        "admin_username": product["DEMO_ADMIN_USERNAME"],
+        "admin_password": product["DEMO_ADMIN_PASSWORD"],
+        "provider_url": product.get("SANDBOX_PROVIDER_URL", ""),
+        "receiver_url": product.get("SANDBOX_RECEIVER_URL", ""),
+        "database_url": product["DATABASE_URL"],
+        "broker_url": product["CELERY_BROKER_URL"],
+    }
+    write_private(data.demo, json.dumps(demo, indent=2) + "\n")
+    lines = [
+        "# Written by bin/up at every start; manage.py reads it.",
+        *(f"{name}={value}" for name, value in product.items()),
+    ]
+    write_private(data.folder / "roundtrip.env", "\n".join(lines) + "\n")
+
+
+def banner(data: Data, addresses: Addresses, product: Mapping[str, str], seconds: float) -> str:
+    """The URL, the login, and what to try next."""
+    manage = "./manage.py" if data.folder == ROOT / "var" else f"ROUNDTRIP_DATA='{data.folder}' ./manage.py"
+    next_steps = [
+        f"  {manage} submit examples/searches.csv --kind map_search   a batch of real searches; then watch the start page",
+        f"  {manage} doctor                                           what is reachable, what is misconfigured",
+    ]
+    if not addresses.sandbox:
+        next_steps[0] = (
+            f"  {manage} publish hello.world '{{\"n\": 1}}'                  an event for the endpoints you make in the console"
+        )
+    return "\n".join(
+        [
+            "",
+            f"Roundtrip is up at {addresses.url} (after {seconds:.1f} s)",
+            f"  login    {product['DEMO_ADMIN_USERNAME']} / {product['DEMO_ADMIN_PASSWORD']}",
+            f"  API key  in {_short(data.demo)} (api_key)",
+            f"  API      {addresses.url}/api/v1/docs/",
+            f"  logs     {_short(data.log)}/",
+            "Try next, in another terminal:",
+            *next_steps,
+            "Ctrl-C stops everything; the data stays.",
+            "",
+        ]
+    )
+
+
+def _short(path: Path) -> Path:
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

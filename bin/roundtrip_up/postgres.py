@@ -1,0 +1,145 @@
+"""The embedded PostgreSQL 18: its cluster, its command line, whether it answers. Loopback TCP, scram, no socket file."""
+
+import os
+import pwd
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from roundtrip_up.folders import NEEDED_BYTES
+from roundtrip_up.leftovers import end_or_forget_postmaster
+from roundtrip_up.ports import HOST
+from roundtrip_up.process import Program
+from roundtrip_up.refusal import Refusal
+from roundtrip_up.unprivileged import Place
+
+MAJOR = "18"
+OWNER = DATABASE = "roundtrip"
+SMALL = {
+    "shared_buffers": "128MB",
+    "max_connections": "100",
+    "max_wal_size": "1GB",
+    "jit": "off",
+    "log_min_messages": "warning",
+    "log_checkpoints": "off",
+    "log_line_prefix": "%b ",
+}
+DURABLE = {**SMALL, "fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+FORGETFUL = {
+    **SMALL,
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "autovacuum_naptime": "10min",
+}
+
+
+class Postgres:
+    """One cluster in `place.postgres_data`. It runs as `place.user`; every file of it belongs to that user."""
+
+    name = "postgres"
+
+    def __init__(self, place: Place, port: int, password: str, settings: Mapping[str, str] = DURABLE) -> None:
+        self.place, self.port, self.password, self.settings = place, port, password, dict(settings)
+        self.cluster = place.postgres_data / MAJOR
+        self._bin = place.postgres_programs / "bin"
+        self._env = {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://{OWNER}:{self.password}@{HOST}:{self.port}/{DATABASE}"
+
+    def program(self) -> Program:
+        """SIGINT is PostgreSQL's fast shutdown: sessions are ended, everything committed is kept."""
+        settings = {
+            "listen_addresses": HOST,
+            "port": str(self.port),
+            "unix_socket_directories": "",
+            "timezone": "UTC",
+            "log_timezone": "UTC",
+            **self.settings,
+        }
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        return Program(
+            self.name,
+            (str(self._bin / "postgres"), "-D", str(self.cluster), *options),
+            env=self._env,
+            cwd=self.place.postgres_data,
+            user=self.place.user,
+            stop_signal=signal.SIGINT,
+            grace_seconds=30.0,
+            rank=30,
+        )
+
+    def prepare(self) -> None:
+        """Make the cluster if there is none, and deal with a server that is left in it. Refusal when that fails."""
+        if self.cluster.exists():
+            end_or_forget_postmaster(self.cluster)
+            return
+        with tempfile.NamedTemporaryFile("w", dir=self.place.postgres_data, prefix=".password-") as file:
+            file.write(self.password)
+            file.flush()
+            if self.place.user is not None:
+                entry = pwd.getpwnam(self.place.user)
+                os.fchown(file.fileno(), entry.pw_uid, entry.pw_gid)
+            self._initdb(Path(file.name))
+
+    def _initdb(self, password_file: Path) -> None:
+        """Into a folder beside, then renamed: an interrupted initdb leaves nothing that looks like a cluster."""
+        making = self.place.postgres_data / "making"
+        if making.exists():
+            self._run("/bin/rm", "-rf", "--", str(making))
+        made = self._run(
+            str(self._bin / "initdb"), "-D", str(making), "-U", OWNER, "--pwfile", str(password_file),
+            "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C",
+            "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8", "--no-instructions",
+        )  # fmt: skip
+        if made.returncode:
+            raise _explain(made.stdout + made.stderr, self.place.postgres_data)
+        making.rename(self.cluster)
+
+    def is_ready(self, pid: int) -> bool:
+        """Whether the postmaster with this id takes connections: it says so itself in the last line of postmaster.pid."""
+        try:
+            lines = (self.cluster / "postmaster.pid").read_text().splitlines()
+        except OSError:
+            return False
+        return len(lines) >= 8 and lines[0] == str(pid) and lines[7].strip() == "ready"
+
+    def after_ready(self) -> None:
+        """Make our database where it is missing."""
+        asked = self._sql("-tAc", f"SELECT 1 FROM pg_database WHERE datname = '{DATABASE}'")
+        if asked.stdout.strip() != "1":
+            made = self._sql("-c", f'CREATE DATABASE "{DATABASE}"')
+            if made.returncode:
+                raise _explain(made.stderr, self.place.postgres_data)
+
+    def _sql(self, *options: str) -> subprocess.CompletedProcess[str]:
+        return self._run(
+            str(self._bin / "psql"), "-X", "-h", HOST, "-p", str(self.port), "-U", OWNER, "-d", "postgres", *options,
+            PGPASSWORD=self.password,
+        )  # fmt: skip
+
+    def _run(self, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
+        identity: dict = {}
+        if self.place.user is not None:
+            entry = pwd.getpwnam(self.place.user)
+            identity = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+        return subprocess.run(
+            argv, cwd=self.place.postgres_data, env={**self._env, **env}, capture_output=True, text=True, **identity
+        )
+
+
+def _explain(output: str, folder: Path) -> Refusal:
+    if "No space left" in output:
+        return Refusal(
+            f"The disk is full at {folder}. Free {NEEDED_BYTES // 2**20} MB, or choose another folder with --data DIR."
+        )
+    words = (
+        [line for line in output.splitlines() if "error" in line.lower() or "FATAL" in line]
+        or output.splitlines()
+        or ["no output"]
+    )
+    return Refusal(f"PostgreSQL could not be set up in {folder}: {words[-1].strip()}. Try an empty folder: --data DIR.")

@@ -1,0 +1,61 @@
+"""A data folder for one run of tests or one benchmark: made in the temporary folder, gone afterwards.
+
+Also clears away what killed runs left, by the lock that a living run holds on its folder.
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from roundtrip_up.folders import Data, open_data
+from roundtrip_up.keeping import read_json
+from roundtrip_up.leftovers import end_leftovers
+from roundtrip_up.refusal import Refusal, about_folder
+from roundtrip_up.unprivileged import forget
+
+PREFIX = "roundtrip-run-"
+
+
+@contextlib.contextmanager
+def data_folder() -> Iterator[Data]:
+    """A fresh data folder, removed at the end."""
+    _clear_dead_ones()
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        if os.geteuid() == 0:
+            folder.chmod(0o711)
+    except OSError as error:
+        raise about_folder(error, Path(tempfile.gettempdir()), "name another one: TMPDIR=/some/folder") from error
+    data = open_data(folder)
+    descriptor = os.open(data.lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield data
+    finally:
+        _remove(data)
+        os.close(descriptor)
+
+
+def _remove(data: Data) -> None:
+    with contextlib.suppress(Refusal):
+        forget(data, read_json(data.secrets).get("instance", ""))
+    shutil.rmtree(data.folder, ignore_errors=True)
+
+
+def _clear_dead_ones() -> None:
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        data = Data(folder)
+        with contextlib.suppress(OSError):
+            if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+                continue
+            descriptor = os.open(data.lock, os.O_RDWR)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                end_leftovers(data.processes)
+                _remove(data)
+            finally:
+                os.close(descriptor)

@@ -1,0 +1,108 @@
+"""The processes of one Roundtrip and the environment they get. The names here are those of the logs and of `deploy/`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from roundtrip_up.folders import ROOT
+from roundtrip_up.ports import HOST
+from roundtrip_up.process import Program
+
+QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where the parts of one instance listen. `sandbox` is 0 where there is none."""
+
+    web: int
+    sandbox: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.web}"
+
+    @property
+    def provider_url(self) -> str:
+        return f"http://{HOST}:{self.sandbox}/provider" if self.sandbox else ""
+
+    @property
+    def receiver_url(self) -> str:
+        return f"http://{HOST}:{self.sandbox}/receiver" if self.sandbox else ""
+
+
+def settings(
+    addresses: Addresses, kept: Mapping[str, str], urls: Mapping[str, str], environ: Mapping[str, str]
+) -> dict[str, str]:
+    """What the product is told. Whatever the environment says already (`NAME` or `NAME_FILE`) wins."""
+    ours = {
+        "ROUNDTRIP_ENV": "demo",
+        "SECRET_KEY": kept["secret_key"],
+        "MASTER_KEYS": kept["master_keys"],
+        "ALLOWED_HOSTS": "localhost,127.0.0.1,[::1]",
+        "PUBLIC_BASE_URL": addresses.url,
+        "DELIVERY_ALLOWED_NETWORKS": "127.0.0.0/8",
+        "LOG_FORMAT": "console",
+        "DEMO_ADMIN_USERNAME": kept["admin_username"],
+        "DEMO_ADMIN_PASSWORD": kept["admin_password"],
+        "DEMO_API_KEY": kept["api_key"],
+    }
+    if addresses.sandbox:
+        ours |= {
+            "SANDBOX_PROVIDER_URL": addresses.provider_url,
+            "SANDBOX_RECEIVER_URL": addresses.receiver_url,
+            "SANDBOX_PROVIDER_KEY": kept["sandbox_provider_key"],
+            "SANDBOX_WEBHOOK_SECRET": kept["sandbox_webhook_secret"],
+        }
+    chosen = {name: environ.get(name, value) for name, value in ours.items() if f"{name}_FILE" not in environ}
+    return {**chosen, **urls}
+
+
+def environment(product: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """The whole environment of a child: the caller's, without what would lead Python astray, and the product's."""
+    inherited = {
+        name: value for name, value in environ.items() if not name.startswith("PYTHON") and name != "VIRTUAL_ENV"
+    }
+    return {
+        **inherited,
+        **product,
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONUTF8": "1",
+        "DJANGO_SETTINGS_MODULE": "config.settings",
+    }
+
+
+def programs(python: Path, addresses: Addresses, workers: int, env: dict[str, str]) -> list[Program]:
+    """Every process of the product but the sandbox, the slowest to start first."""
+    web = (
+        "uvicorn", "config.asgi:application", "--host", HOST, "--port", str(addresses.web),
+        "--no-access-log", "--no-proxy-headers", "--no-server-header", "--log-level", "warning",
+        "--timeout-graceful-shutdown", "8",
+    )  # fmt: skip
+    beat = ("celery", "-A", "config", "beat", "-S", "django", "--pidfile=", "--loglevel", "WARNING")
+    return [
+        _python(python, "web", web, env),
+        *(delivery_worker(python, number, env) for number in range(1, workers + 1)),
+        _worker(python, "worker-tasks", "tasks,default", 4, env),
+        _python(python, "beat", beat, env),
+    ]
+
+
+def delivery_worker(python: Path, number: int, env: dict[str, str]) -> Program:
+    """One process that drains deliveries: one thread, hundreds of transfers."""
+    return _worker(python, f"worker-delivery-{number}", "delivery", 1, env)
+
+
+def sandbox(python: Path, addresses: Addresses, env: dict[str, str]) -> Program:
+    """The simulated provider and the sample receiver; stopped after the workers, who may still be talking to it."""
+    argv = (str(python), "-m", "sandbox", "--host", HOST, "--port", str(addresses.sandbox))
+    return Program("sandbox", argv, env=env, cwd=ROOT, grace_seconds=5.0, rank=10)
+
+
+def _worker(python: Path, name: str, queues: str, threads: int, env: dict[str, str]) -> Program:
+    celery = ("celery", "-A", "config", "worker", "-n", f"{name}@%h", "-Q", queues, "-P", "threads", "-c", str(threads))
+    return _python(python, name, (*celery, *QUIET, "--loglevel", "WARNING"), env)
+
+
+def _python(python: Path, name: str, module: tuple[str, ...], env: dict[str, str]) -> Program:
+    return Program(name, (str(python), "-m", *module), env=env, cwd=ROOT, grace_seconds=25.0)

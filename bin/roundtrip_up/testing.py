@@ -1,0 +1,63 @@
+"""bin/test: the suite, on a PostgreSQL and a Valkey of its own that are gone afterwards.
+
+Servers that the environment names are left alone, unless `--topology external` asks for just those.
+"""
+
+import os
+from collections.abc import Mapping
+
+from roundtrip_up import foreground, scratch, table, venv
+from roundtrip_up.folders import ROOT
+from roundtrip_up.postgres import FORGETFUL
+from roundtrip_up.refusal import Refusal
+from roundtrip_up.servers import plan, running
+
+URLS = ("DATABASE_URL", "CELERY_BROKER_URL", "CHANNEL_LAYER_URL")
+# A developer's own settings must not change what the tests see.
+PRODUCT_PREFIXES = ("ROUNDTRIP_", "SANDBOX_", "DEMO_", "DELIVERY_", "PROVIDER_")
+PRODUCT_NAMES = {*URLS, "SECRET_KEY", "MASTER_KEYS", "ALLOWED_HOSTS", "PUBLIC_BASE_URL", "TRUSTED_PROXIES", "DEBUG",
+                 "LIVE_ALLOWED_ORIGINS", "LOG_FORMAT", "LOG_LEVEL", "DJANGO_SETTINGS_MODULE"}  # fmt: skip
+ALONE = "e2e or fault"  # whole systems, killed processes: these want both cores for themselves
+NO_TESTS = 5
+
+
+def test(topology: str, pytest_arguments: list[str]) -> int:
+    """Run pytest; its exit status."""
+    found = venv.ensure(venv.DEVELOPMENT, lambda text: print(text, flush=True))
+    if topology == "external":
+        return _pytest(found, pytest_arguments, _external(os.environ))
+    with scratch.data_folder() as data, running(data, plan(data, found, {}, settings=FORGETFUL)) as servers:
+        return _pytest(found, pytest_arguments, servers.urls)
+
+
+def _external(environ: Mapping[str, str]) -> dict[str, str]:
+    missing = [name for name in URLS if not environ.get(name)]
+    if missing:
+        raise Refusal(
+            f"--topology external tests the servers that the environment names; set {', '.join(missing)} as well."
+        )
+    return {name: environ[name] for name in URLS}
+
+
+def _pytest(found: venv.Venv, arguments: list[str], urls: Mapping[str, str]) -> int:
+    env = {
+        **table.environment({"ROUNDTRIP_ENV": "test", **urls}, clean(os.environ)),
+        "ROUNDTRIP_TEST_PYTHON": str(found.python),
+    }
+    command = [str(found.python), "-m", "pytest"]
+    if arguments:
+        return foreground.run([*command, *arguments], env, ROOT)
+    first = foreground.run([*command, "-n", "2", "-m", f"not ({ALONE})"], env, ROOT)
+    if first not in (0, 1, NO_TESTS):  # interrupted, or pytest itself is broken
+        return first
+    second = foreground.run([*command, "-m", ALONE], env, ROOT)
+    return first or (0 if second == NO_TESTS else second)
+
+
+def clean(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment without Roundtrip's own variables (`NAME_FILE` included)."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if name.removesuffix("_FILE") not in PRODUCT_NAMES and not name.startswith(PRODUCT_PREFIXES)
+    }
