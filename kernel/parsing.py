@@ -46,11 +46,23 @@ def strict_loads(raw: bytes) -> Any:
 
 def _refuse_unstorable(value: Any) -> None:
     """NUL and lone surrogates arrive as `\\u0000`, `\\ud800`; PostgreSQL stores neither."""
-    rendered = json.dumps(value, ensure_ascii=False)
-    if "\\u0000" in rendered:
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            _refuse_text(item)
+        elif isinstance(item, list):
+            waiting.extend(item)
+        elif isinstance(item, dict):
+            waiting.extend(item)
+            waiting.extend(item.values())
+
+
+def _refuse_text(text: str) -> None:
+    if "\x00" in text:
         raise HostileJSON("a text contains the NUL character (\\u0000), which cannot be stored")
     try:
-        rendered.encode("utf-8")
+        text.encode("utf-8")
     except UnicodeEncodeError:
         raise HostileJSON("a text contains half of a surrogate pair, which is no character") from None
 

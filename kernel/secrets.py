@@ -81,7 +81,7 @@ class EncryptedJSONField(EncryptedTextField):
     """A JSON value stored encrypted as a whole."""
 
     def get_prep_value(self, value: Any) -> Any:
-        return super().get_prep_value(None if value is None else json.dumps(value, ensure_ascii=False))
+        return None if value is None else encrypt(json.dumps(value, ensure_ascii=False))
 
     def from_db_value(self, value: str | None, expression: Any, connection: Any) -> Any:
         text = super().from_db_value(value, expression, connection)
