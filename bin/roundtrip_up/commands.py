@@ -1,4 +1,4 @@
-"""The command lines of bin/up, bin/test and bin/bench, and the one place where a Refusal becomes a line and a status."""
+"""The command lines of bin/up, bin/test and bin/bench; the one place where a Refusal becomes a line and a status."""
 
 import argparse
 import errno
@@ -37,8 +37,8 @@ def main(argv: Sequence[str]) -> int:
 def _up(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="bin/up",
-        description="Start everything: PostgreSQL, Valkey, web, workers, beat and the sandbox. Ctrl-C stops it; the data stays.",
-        epilog="DATABASE_URL, CELERY_BROKER_URL and CHANNEL_LAYER_URL in the environment win over the embedded servers.",
+        description="Start PostgreSQL, Valkey, web, workers, beat, sandbox. Ctrl-C stops all; the data stays.",
+        epilog="DATABASE_URL, CELERY_BROKER_URL, CHANNEL_LAYER_URL in the environment win over the embedded servers.",
     )
     parser.add_argument("--port", type=_port, default=8000, help="the web port on this machine (default 8000)")
     parser.add_argument(
@@ -54,7 +54,7 @@ def _up(argv: list[str]) -> int:
 def _test(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="bin/test",
-        description="Run the tests on servers of their own. Everything but --topology goes to pytest: bin/test tasks -k cancel",
+        description="Run the tests on servers of their own. Other arguments go to pytest: bin/test tasks -k cancel",
         usage="bin/test [--topology embedded|external] [pytest arguments]",
         allow_abbrev=False,
     )

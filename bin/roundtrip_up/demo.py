@@ -1,5 +1,5 @@
-"""What a person or a script needs to know of a running instance: DATA/demo.json, DATA/roundtrip.env, and the words at the end
-of the start. Both files are readable by their owner only."""
+"""What a person or a script needs to know of a running instance: DATA/demo.json, DATA/roundtrip.env, and the words at
+the end of the start. Both files are readable by their owner only."""
 
 import json
 from collections.abc import Mapping
@@ -32,14 +32,12 @@ def write_files(data: Data, addresses: Addresses, kept: Mapping[str, str], produ
 def banner(data: Data, addresses: Addresses, product: Mapping[str, str], seconds: float) -> str:
     """The URL, the login, and what to try next."""
     manage = "./manage.py" if data.folder == ROOT / "var" else f"ROUNDTRIP_DATA='{data.folder}' ./manage.py"
-    next_steps = [
-        f"  {manage} submit examples/searches.csv --kind map_search   a batch of real searches; then watch the start page",
-        f"  {manage} doctor                                           what is reachable, what is misconfigured",
-    ]
-    if not addresses.sandbox:
-        next_steps[0] = (
-            f"  {manage} publish hello.world '{{\"n\": 1}}'                  an event for the endpoints you make in the console"
-        )
+    first = (
+        f"  {manage} submit examples/searches.csv --kind map_search\n      real searches; watch the start page"
+        if addresses.sandbox
+        else f"  {manage} publish hello.world '{{\"n\": 1}}'\n      an event for endpoints that you make"
+    )
+    next_steps = [first, f"  {manage} doctor\n      what is reachable, what is misconfigured, what to do"]
     return "\n".join(
         [
             "",

@@ -45,13 +45,13 @@ class Data:
 def open_data(folder: Path) -> Data:
     """Make the data folder if it is new, and see that it can be written to and has room; Refusal otherwise."""
     remedy = "choose another folder with --data DIR"
-    data = Data(Path(os.path.abspath(folder)))
+    data = Data(folder.absolute())
     try:
         if not data.folder.exists():
             data.folder.mkdir(parents=True)
             # As root the servers' user has to walk through, without being able to look around.
             data.folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
-        data.log.mkdir(exist_ok=True)
+        data.log.mkdir(mode=0o700, exist_ok=True)
         probe = data.folder / ".writable"
         probe.write_bytes(b"\0" * 4096)
         probe.unlink()

@@ -10,7 +10,7 @@ from roundtrip_up.process import tie_to_parent
 
 def run(argv: Sequence[str], env: dict[str, str], cwd: Path) -> int:
     """Its exit status. Ctrl-C reaches it through the terminal, SIGTERM through us; we outlive it to clean up."""
-    process = subprocess.Popen(list(argv), env=env, cwd=cwd, preexec_fn=tie_to_parent(signal.SIGTERM))  # noqa: PLW1509
+    process = subprocess.Popen(list(argv), env=env, cwd=cwd, preexec_fn=tie_to_parent(signal.SIGTERM))
 
     def pass_on(number: int, _frame: object) -> None:
         process.send_signal(number)

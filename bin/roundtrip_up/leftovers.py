@@ -5,7 +5,6 @@ Never ends anything by name: only what the record names by id *and* start time, 
 
 import contextlib
 import json
-import os
 import signal
 from pathlib import Path
 
@@ -42,7 +41,7 @@ class Record:
 
 
 def end_leftovers(path: Path, grace_seconds: float = 10.0) -> list[str]:
-    """End what the record still names from a supervisor that was killed; returns the names, in the order they were ended."""
+    """End what the record still names from a supervisor that was killed; returns the names in that order."""
     try:
         children = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -58,8 +57,8 @@ def end_leftovers(path: Path, grace_seconds: float = 10.0) -> list[str]:
 def end_or_forget_postmaster(folder: Path) -> bool:
     """Deal with a `postmaster.pid` that nobody recorded; returns whether a server was ended.
 
-    PostgreSQL refuses to start while that id is alive, although it may belong to somebody else after a crash or reboot. A
-    postmaster's working directory is its data folder, so a process that sits elsewhere is none and the file is stale.
+    PostgreSQL refuses to start while that id is alive, although it may belong to somebody else after a crash or reboot.
+    A postmaster's working directory is its data folder, so a process that sits elsewhere is none: the file is stale.
     """
     file = folder / "postmaster.pid"
     try:
@@ -76,5 +75,5 @@ def end_or_forget_postmaster(folder: Path) -> bool:
 
 def _sits_in(pid: int, folder: Path) -> bool:
     with contextlib.suppress(OSError):
-        return os.path.samefile(f"/proc/{pid}/cwd", folder)
+        return Path(f"/proc/{pid}/cwd").samefile(folder)
     return False

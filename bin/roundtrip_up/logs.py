@@ -1,7 +1,7 @@
 """What children say: one readable stream on the console with the process name, and a file for each in DATA/log/.
 
-Nothing here may stop the product: a console that nobody reads any more (or that is held by Ctrl-S) loses lines, a full disk
-loses the files' lines, and neither ever blocks or raises.
+Nothing here may stop the product: a console that nobody reads any more (or that is held by Ctrl-S) loses lines, a full
+disk loses the files' lines, and neither ever blocks or raises.
 """
 
 import contextlib

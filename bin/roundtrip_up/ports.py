@@ -9,7 +9,7 @@ from roundtrip_up.folders import Data, write_private
 from roundtrip_up.keeping import read_json
 from roundtrip_up.refusal import Refusal
 
-# Below the ranges from which systems take ports for outgoing connections, which would race with a stopped server's port.
+# Below the ranges from which systems take ports for outgoing connections: those would race with a stopped server's.
 LOWEST, HIGHEST = 20_000, 32_000
 HOST = "127.0.0.1"
 

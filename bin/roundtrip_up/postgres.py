@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL 18: its cluster, its command line, whether it answers. Loopback TCP, scram, no socket file."""
+"""The embedded PostgreSQL 18: its cluster, its command line, its readiness. Loopback TCP, scram, no socket file."""
 
 import os
 import pwd
@@ -101,7 +101,7 @@ class Postgres:
         making.rename(self.cluster)
 
     def is_ready(self, pid: int) -> bool:
-        """Whether the postmaster with this id takes connections: it says so itself in the last line of postmaster.pid."""
+        """Whether the postmaster with this id takes connections: the last line of postmaster.pid says so."""
         try:
             lines = (self.cluster / "postmaster.pid").read_text().splitlines()
         except OSError:

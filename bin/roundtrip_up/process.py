@@ -1,8 +1,8 @@
 """One child process: how it is started, known again, and ended.
 
-A child leads its own process group, so that Ctrl-C in a terminal reaches only the supervisor, and on Linux it gets its stop
-signal from the kernel when the supervisor dies. A process is only ever ended by its id together with its start time: ids are
-used again, names belong to others as well.
+A child leads its own process group, so that Ctrl-C in a terminal reaches only the supervisor, and on Linux it gets its
+stop signal from the kernel when the supervisor dies. A process is only ever ended by its id together with its start
+time: ids are used again, names belong to others as well.
 """
 
 import contextlib

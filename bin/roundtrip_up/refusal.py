@@ -1,4 +1,4 @@
-"""The one way to give up: a single line that says what is wrong and what to do. Never a traceback for a user's trouble."""
+"""The one way to give up: a line that says what is wrong and what to do. Never a traceback for a user's trouble."""
 
 import errno
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Runs children, passes on what they say, starts again what dies, and stops all of it in order.
 
-One thread, one loop that sleeps in `select` until a child speaks, a child ends, a signal comes or a restart is due: idle, it
-costs nothing. It knows no database and no Django; what to run is handed in as `Program`s.
+One thread, one loop that sleeps in `select` until a child speaks, a child ends, a signal comes or a restart is due:
+idle, it costs nothing. It knows no database and no Django; what to run is handed in as `Program`s.
 """
 
 import contextlib
@@ -212,7 +212,7 @@ class Supervisor:
     # Stopping
 
     def stop(self) -> None:
-        """Stop every child, rank by rank; whoever outlasts its grace is killed. A second wish to stop shortens the grace."""
+        """Stop every child, rank by rank; whoever outlasts its grace is killed. A second wish ends the grace."""
         self._stopping = True
         running = [child for child in self.children.values() if child.process is not None]
         for rank in sorted({child.program.rank for child in running}):

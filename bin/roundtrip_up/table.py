@@ -1,4 +1,4 @@
-"""The processes of one Roundtrip and the environment they get. The names here are those of the logs and of `deploy/`."""
+"""The processes of one Roundtrip and the environment they get. Logs and `deploy/` use the names given here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

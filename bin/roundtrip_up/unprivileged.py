@@ -1,8 +1,8 @@
 """For root: the ordinary user that PostgreSQL and Valkey run as, and a place where that user can reach what it needs.
 
-PostgreSQL refuses to run as root, rightly. Where the clone or the data folder lies under a folder that other users may not
-enter (such as /root), nothing above the clone is opened up: the programs are copied, and the servers' data is kept, below
-/var/lib/roundtrip (or /var/tmp/roundtrip), in folders that only that user can enter.
+PostgreSQL refuses to run as root, rightly. Where the clone or the data folder lies under a folder that other users may
+not enter (such as /root), nothing above the clone is opened up: the programs are copied, and the servers' data is kept,
+below /var/lib/roundtrip (or /var/tmp/roundtrip), in folders that only that user can enter.
 """
 
 import contextlib

@@ -121,7 +121,7 @@ class _Start:
             server.after_ready()
 
     def prepare_database(self) -> None:
-        """Tables, then the demo operator, key and endpoints: one process, since each start of Django takes a second or two."""
+        """Tables, then the demo operator, key and endpoints: one process, since each start of Django takes seconds."""
         script = ROOT / "bin" / "roundtrip_up" / "prepare.py"
         status = self.supervisor.call(Program("prepare", (str(self.python), str(script)), env=self.env, cwd=ROOT))
         if status:
@@ -144,7 +144,7 @@ class _Start:
             says = f"answers {answer[0]}" if answer[0] else "does not answer"
             self.supervisor.logs.line(
                 "up",
-                f"{self.addresses.url}/readyz {says} after {WEB_READY_SECONDS:g} s; see what it says, and {self.data.log}",
+                f"{self.addresses.url}/readyz {says} after {WEB_READY_SECONDS:g} s; look there and in {self.data.log}",
             )
 
 

@@ -23,8 +23,8 @@ from roundtrip_up.refusal import Refusal, about_folder
 Say = Callable[[str], None]
 RUNTIME, DEVELOPMENT = "requirements.txt", "requirements-dev.txt"
 OFFLINE_WORDS = (
-    "name resolution", "Max retries exceeded", "Connection refused", "Connection reset", "ConnectTimeout", "Read timed out",
-    "Network is unreachable", "NewConnectionError", "ProxyError", "SSLError", "ReadTimeoutError", "ProtocolError",
+    "name resolution", "Max retries exceeded", "Connection refused", "Connection reset", "ConnectTimeout",
+    "Read timed out", "Network is unreachable", "NewConnectionError", "ProxyError", "SSLError", "ReadTimeoutError",
 )  # fmt: skip
 ASK_PACKAGES = """
 import json, pathlib, importlib.util
@@ -44,7 +44,7 @@ class Venv:
 
 
 def ensure(requirements: str, say: Say, root: Path = ROOT) -> Venv:
-    """The venv with `requirements` installed: at once when the stamp fits, else after installing. Refusal when it fails."""
+    """The venv with `requirements` installed: at once when the stamp fits, else after installing. Or a Refusal."""
     folder = root / ".venv"
     python = folder / "bin" / "python"
     with _only_one(root):
@@ -174,8 +174,8 @@ def _explain(output: str, what: str) -> Refusal:
         )
     if any(word in output for word in OFFLINE_WORDS):
         return Refusal(
-            f"{what}: the package index could not be reached. Go online, or point PIP_INDEX_URL or PIP_FIND_LINKS to a mirror,"
-            " then run this again."
+            f"{what}: the package index could not be reached. Go online, or point PIP_INDEX_URL or PIP_FIND_LINKS to a"
+            " mirror, then run this again."
         )
     if os.strerror(errno.EACCES) in output or os.strerror(errno.EROFS) in output:
         return Refusal(f"{what}: the folder cannot be written to. Clone Roundtrip to a folder that you own.")
