@@ -1,0 +1,20 @@
+"""Times as the sandbox's APIs write and read them: ISO 8601 in UTC; Unix seconds are understood too."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def iso(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "Z"
+
+
+def unix(text: str) -> float:
+    """Unix seconds from either form. Raises ValueError. A `+` that arrived as a space is forgiven."""
+    try:
+        return float(text)
+    except ValueError:
+        moment = datetime.fromisoformat(text.strip().replace(" ", "+" if "T" in text else "T"))
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
