@@ -1,0 +1,260 @@
+"""Dead letters as debugging data: which failures are the same one, what pattern they make, what to do about it.
+
+A fingerprint names a cause: endpoint, outcome, status code and the error without its accidents (numbers, ids,
+addresses). The algorithm has a version, so that an upgrade never regroups what is stored. Reads only; redrive and
+discard are verbs of `delivery.lifecycle`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Avg, Count, Max, Min, Q, QuerySet
+from django.db.models.functions import TruncDate, TruncHour
+
+from delivery.models import Delivery
+from delivery.policy.outcomes import Outcome
+from delivery.states import State
+
+FINGERPRINT_VERSION = "1"
+CHUNK = 1_000
+CLUSTER_COUNT = 50  # specification S2.11: 50 for one endpoint in one hour
+SLOW_DAYS = 3
+SLOW_MOST_A_DAY = 5
+
+_ACCIDENTS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"https?://\S+", re.I), "<url>"),
+    (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.I), "<id>"),
+    (re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b"), "<address>"),
+    (re.compile(r"\[?\b[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}\]?", re.I), "<address>"),
+    (re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{8,}\b", re.I), "<id>"),
+    (re.compile(r"\d+(?:\.\d+)?"), "<n>"),
+)
+
+_BY_OUTCOME: dict[str, str] = {
+    Outcome.TIMEOUT: "The receiver is too slow. Raise the timeout, lower the concurrency, or ask them; then redrive.",
+    Outcome.CONNECTION: "The receiver could not be reached. Check that it is up; then redrive.",
+    Outcome.DNS: "The host name does not resolve. Correct the endpoint's URL or wait for their name service; then redrive.",
+    Outcome.TLS: "The certificate is not acceptable. They must renew it (or set the endpoint's own CA); then redrive.",
+    Outcome.SERVER_ERROR: "The receiver failed on its side. Wait until it is healed; then redrive.",
+    Outcome.THROTTLED: "We send more than they accept. Set a rate limit on the endpoint; then redrive.",
+    Outcome.REDIRECT: "The receiver moved. Put the new address into the endpoint's URL; then redrive.",
+    Outcome.REFUSED: "The receiver's body says no. Read the answer on the attempt, correct the data or discard it.",
+    Outcome.BLOCKED: "We may not call that address. Correct the URL, or allow its network in DELIVERY_ALLOWED_NETWORKS.",
+    Outcome.RESCUED: "Workers died on this delivery again and again. Look at the worker's log before you redrive it.",
+    "poison": "Workers died on this delivery again and again. Look at the worker's log before you redrive it.",
+    "held_too_long": "Its endpoint was held for more than 14 days. Resume or enable the endpoint; then redrive.",
+    Outcome.GONE: "The receiver says it is gone for good. Delete the endpoint, or give it a new URL and enable it.",
+}
+_BY_CODE: dict[int, str] = {
+    401: "Credentials were rotated and nobody told us. Set the new ones on the endpoint; then resume and redrive.",
+    403: "Credentials were rotated or rights withdrawn. Set the new ones on the endpoint; then resume and redrive.",
+    404: "The address is gone. Correct the endpoint's URL; then redrive.",
+    413: "The body is too large for them. Ask them to raise their limit; then redrive.",
+    429: "We are above their rate limit. Set a rate limit on the endpoint; then redrive.",
+}
+
+
+def normalise(error: str) -> str:
+    """The error without what differs each time: numbers, ids, addresses, URLs."""
+    for pattern, stand_in in _ACCIDENTS:
+        error = pattern.sub(stand_in, error)
+    return " ".join(error.lower().split())
+
+
+def fingerprint(endpoint_id: int, outcome: str, status_code: int | None, error: str) -> str:
+    """32 hex digits; equal for failures of one cause."""
+    parts = (FINGERPRINT_VERSION, str(endpoint_id), outcome, str(status_code or ""), normalise(error))
+    return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:32]
+
+
+def what_to_do(outcome: str, status_code: int | None) -> str:
+    """One sentence for an operator: what to change before a redrive helps."""
+    if status_code in _BY_CODE and outcome in {Outcome.REJECTED, Outcome.THROTTLED}:
+        return _BY_CODE[status_code or 0]
+    if outcome == Outcome.REJECTED:
+        return "The receiver refuses this request. Read its answer on the attempt, correct the cause; then redrive."
+    return _BY_OUTCOME.get(outcome, "Read the last attempt, correct the cause; then redrive.")
+
+
+def dead_letters(
+    *,
+    endpoint: int | None = None,
+    subscriber: str | None = None,
+    outcome: str = "",
+    status_code: int | None = None,
+    group: str = "",
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> QuerySet[Delivery]:
+    """The dead letters a filter names; `since` and `until` are times of death."""
+    conditions: dict[str, Any] = {
+        "endpoint_id": endpoint,
+        "endpoint__subscriber": subscriber,
+        "last_outcome": outcome or None,
+        "last_status_code": status_code,
+        "fingerprint": group or None,
+        "finished_at__gte": since,
+        "finished_at__lt": until,
+    }
+    given = {name: value for name, value in conditions.items() if value is not None}
+    return Delivery.objects.filter(state=State.DEAD_LETTER, **given)
+
+
+def id_chunks(rows: QuerySet[Delivery], size: int = CHUNK) -> Iterator[list[int]]:
+    """Ids of a frozen set, oldest first, chunk by chunk: rows that arrive later are not in it."""
+    watermark = rows.order_by("-id").values_list("id", flat=True).first()
+    last = 0
+    while watermark is not None:
+        ids = list(rows.filter(id__gt=last, id__lte=watermark).order_by("id").values_list("id", flat=True)[:size])
+        if not ids:
+            return
+        yield ids
+        last = ids[-1]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Dead letters of one cause."""
+
+    fingerprint: str
+    endpoint: int
+    host: str
+    outcome: str
+    status_code: int | None
+    error: str
+    count: int
+    first_at: datetime
+    last_at: datetime
+    sample: int
+    what_to_do: str
+
+
+def groups(rows: QuerySet[Delivery], limit: int = 100) -> list[Group]:
+    """The biggest groups of these dead letters, biggest first."""
+    keys = ("fingerprint", "endpoint_id", "endpoint__host", "last_outcome", "last_status_code")
+    found = list(
+        rows.order_by()
+        .values(*keys)
+        .annotate(count=Count("id"), first=Min("finished_at"), last=Max("finished_at"), sample=Max("id"))
+        .order_by("-count", "-sample")[:limit]
+    )
+    errors = dict(Delivery.objects.filter(id__in=[row["sample"] for row in found]).values_list("id", "last_error"))
+    return [
+        Group(
+            fingerprint=row["fingerprint"],
+            endpoint=row["endpoint_id"],
+            host=row["endpoint__host"],
+            outcome=row["last_outcome"],
+            status_code=row["last_status_code"],
+            error=errors.get(row["sample"], ""),
+            count=row["count"],
+            first_at=row["first"],
+            last_at=row["last"],
+            sample=row["sample"],
+            what_to_do=what_to_do(row["last_outcome"], row["last_status_code"]),
+        )
+        for row in found
+    ]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one endpoint's dead letters of the last hours say."""
+
+    endpoint: int
+    host: str
+    count: int
+    common_error: str
+    common_status_code: int | None
+    first_at: datetime
+    last_at: datetime
+    mean_attempts: float
+    patterns: list[str]
+    advice: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def analyze(hours: int, now: datetime, subscriber: str | None = None) -> list[Finding]:
+    """One finding for each endpoint with dead letters in the last `hours`, most first (specification S2.11)."""
+    rows = dead_letters(since=now - timedelta(hours=hours), subscriber=subscriber)
+    per_endpoint = (
+        rows.order_by()
+        .values("endpoint_id", "endpoint__host")
+        .annotate(count=Count("id"), first=Min("finished_at"), last=Max("finished_at"), mean=Avg("attempt_count"))
+        .order_by("-count")
+    )
+    return [_finding(row, rows.filter(endpoint_id=row["endpoint_id"])) for row in per_endpoint]
+
+
+def _finding(row: dict[str, Any], rows: QuerySet[Delivery]) -> Finding:
+    error = _most_common(rows.exclude(last_error=""), "last_error") or ""
+    code = _most_common(rows.exclude(last_status_code=None), "last_status_code")
+    found = dict(pattern for pattern in (_cluster(rows), _status(rows, row["count"]), _slow(rows)) if pattern)
+    outcome = _most_common(rows, "last_outcome") or ""
+    return Finding(
+        endpoint=row["endpoint_id"],
+        host=row["endpoint__host"],
+        count=row["count"],
+        common_error=error,
+        common_status_code=code,
+        first_at=row["first"],
+        last_at=row["last"],
+        mean_attempts=round(float(row["mean"] or 0), 1),
+        patterns=list(found),
+        advice=list(found.values()) or [what_to_do(outcome, code)],
+    )
+
+
+def _most_common(rows: QuerySet[Delivery], field: str) -> Any:
+    top = rows.order_by().values(field).annotate(n=Count("id")).order_by("-n", field).first()
+    return top[field] if top else None
+
+
+def _cluster(rows: QuerySet[Delivery]) -> tuple[str, str] | None:
+    hour = (
+        rows.order_by()
+        .values(hour=TruncHour("finished_at"))
+        .annotate(n=Count("id"))
+        .order_by("-n")
+        .first()
+    )
+    if hour is None or hour["n"] < CLUSTER_COUNT:
+        return None
+    return "cluster", (
+        f"{hour['n']} died within one hour from {hour['hour']:%Y-%m-%d %H:%M} UTC: the endpoint was down longer than "
+        "its retry window. Choose a longer retry profile, and redrive these once it is up."
+    )
+
+
+def _status(rows: QuerySet[Delivery], total: int) -> tuple[str, str] | None:
+    locked_out = rows.filter(last_status_code__in=[401, 403]).count()
+    limited = rows.filter(Q(last_status_code=429) | Q(last_outcome=Outcome.THROTTLED)).count()
+    if locked_out * 2 > total:
+        return "status_code", (
+            f"{locked_out} of {total} were answered 401 or 403: credentials were rotated and nobody updated the "
+            "endpoint. Set the new ones, resume the endpoint, redrive."
+        )
+    if limited * 2 > total:
+        return "status_code", (
+            f"{limited} of {total} were answered 429: we send above their rate limit. Set a rate limit on the "
+            "endpoint (rate_per_minute), then redrive."
+        )
+    return None
+
+
+def _slow(rows: QuerySet[Delivery]) -> tuple[str, str] | None:
+    days = list(rows.order_by().values(day=TruncDate("finished_at")).annotate(n=Count("id")))
+    if len(days) < SLOW_DAYS or any(day["n"] > SLOW_MOST_A_DAY for day in days):
+        return None
+    return "slow_accumulation", (
+        f"At most {max(day['n'] for day in days)} a day over {len(days)} days: intermittent faults use up the "
+        "retries. Give this endpoint more attempts, or a shorter timeout if it hangs."
+    )
