@@ -1,0 +1,105 @@
+"""What came back from a transfer: `TransferResult`, and libcurl's error numbers read as our failures.
+
+Plain data. Results hold response heads, which may be confidential: they are stored, never logged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pycurl
+
+from delivery.policy.outcomes import Failure
+
+if TYPE_CHECKING:
+    from delivery.engine.slots import Request
+
+
+@dataclass(slots=True)
+class TransferResult:
+    """One ended transfer. `failure` is None where the answer came through its last byte or up to our own cap.
+
+    `status` may be set beside a failure (the answer broke off after its first line). `head` is the first part of the
+    body after decompression; `truncated` says that there was more. `address` is the one really dialled, or the one
+    that was refused, with `rule` naming the guard's rule. Times are milliseconds; connect and TLS are 0 on a reused
+    connection; `first_byte_ms` runs from the sent request to the answer's first byte, `total_ms` from `add` on.
+    """
+
+    request: Request
+    status: int = 0
+    failure: Failure | None = None
+    detail: str = ""
+    rule: str = ""
+    address: str = ""
+    raw_headers: list[bytes] = field(default_factory=list)
+    head: bytes = b""
+    truncated: bool = False
+    reused: bool = False
+    request_sent: bool = False
+    dns_ms: float = 0.0
+    connect_ms: float = 0.0
+    tls_ms: float = 0.0
+    first_byte_ms: float = 0.0
+    total_ms: float = 0.0
+
+    def header(self, name: str) -> str:
+        """The last value of a response header of the final answer, or "". `name` in lower case."""
+        wanted = name.encode() + b":"
+        for line in reversed(self.raw_headers):
+            if line[: len(wanted)].lower() == wanted:
+                return line[len(wanted) :].strip().decode("latin-1")
+            if line.startswith(b"HTTP/"):
+                break
+        return ""
+
+
+_TLS = {
+    pycurl.E_SSL_CONNECT_ERROR,
+    pycurl.E_PEER_FAILED_VERIFICATION,
+    pycurl.E_SSL_CERTPROBLEM,
+    pycurl.E_SSL_CIPHER,
+    pycurl.E_USE_SSL_FAILED,
+    pycurl.E_SSL_SHUTDOWN_FAILED,
+    pycurl.E_SSL_ISSUER_ERROR,
+    pycurl.E_SSL_PINNEDPUBKEYNOTMATCH,
+    pycurl.E_SSL_INVALIDCERTSTATUS,
+}
+_OURS = {
+    pycurl.E_FAILED_INIT,
+    pycurl.E_NOT_BUILT_IN,
+    pycurl.E_COULDNT_RESOLVE_PROXY,
+    pycurl.E_OUT_OF_MEMORY,
+    pycurl.E_BAD_FUNCTION_ARGUMENT,
+    pycurl.E_UNKNOWN_OPTION,
+    pycurl.E_SSL_CACERT_BADFILE,
+    97,  # CURLE_PROXY: the handshake with our own egress proxy
+}
+# A proxy says so when it could not reach the receiver; whatever else it refuses is between it and us.
+_PROXY_BLAMES_RECEIVER = {502, 504}
+
+
+def failure_of(
+    number: int, *, cut_by_us: bool = False, refused: bool = False, own_fault: bool = False
+) -> Failure | None:
+    """libcurl's error as our failure; None where the answer was as complete as we wanted it."""
+    if number == pycurl.E_WRITE_ERROR and cut_by_us:
+        return None
+    if number == pycurl.E_BAD_CONTENT_ENCODING:
+        return None  # the status came; that the body cannot be unpacked does not undo it
+    if own_fault or number in _OURS:
+        return Failure.OWN_FAULT
+    if refused and number == pycurl.E_COULDNT_CONNECT:
+        return Failure.BLOCKED
+    if number == pycurl.E_OPERATION_TIMEDOUT:
+        return Failure.TIMEOUT
+    if number == pycurl.E_COULDNT_RESOLVE_HOST:
+        return Failure.DNS
+    return Failure.TLS if number in _TLS else Failure.CONNECTION
+
+
+def proxy_is_at_fault(number: int, connect_code: int, connected: bool) -> bool:
+    """With an egress proxy set: did the transfer end at the proxy, for a reason that is not the receiver's?"""
+    if connect_code and not 200 <= connect_code < 300:
+        return connect_code not in _PROXY_BLAMES_RECEIVER
+    return number == pycurl.E_COULDNT_CONNECT and not connected

@@ -1,0 +1,260 @@
+"""Names to addresses, outside of libcurl: one lookup per name, its own deadline, a cache, and the guard applied.
+
+libcurl's resolver has a handful of threads, and ten names whose servers never answer stop it for everybody. Here a
+name that was slow once is looked up in a small lane of its own, so hundreds of black holes leave the others alone.
+It also tells whose fault silence is: the name's, or our own resolver's, which must not cost a receiver its attempts.
+Thread-safe. It never dials anything.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kernel import lookup
+from kernel.addresses import Networks, judge
+
+
+class NameFault(StrEnum):
+    """Why a name gives no address that we may dial."""
+
+    NOT_FOUND = "not_found"  # the name service says so
+    NO_ANSWER = "no_answer"  # silence, while other names are answered
+    BLOCKED = "blocked"  # it has addresses; the guard refuses every one
+    RESOLVER = "resolver"  # our own name service is down: nobody's attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a name leads to: addresses that may be dialled, in the resolver's order, or a fault in words."""
+
+    addresses: tuple[str, ...] = ()
+    fault: NameFault | None = None
+    detail: str = ""
+    rule: str = ""
+    blocked_address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NamesConfig:
+    """Times in seconds. `canary` is a name that exists as long as our resolver works."""
+
+    deadline_seconds: float = 5.0
+    fresh_seconds: float = 30.0
+    stale_seconds: float = 3600.0
+    negative_seconds: float = 10.0
+    resolver_fault_seconds: float = 2.0
+    evidence_seconds: float = 10.0
+    slow_seconds: float = 2.0
+    max_threads: int = 96
+    max_slow_threads: int = 24
+    idle_thread_seconds: float = 15.0
+    max_names: int = 50_000
+    canary: str = "a.root-servers.net"
+
+
+@dataclass(slots=True)
+class _Entry:
+    answer: Answer
+    until: float
+    good_at: float = 0.0
+    slow: bool = False
+
+
+class Names:
+    """The process's one name cache. `addresses_of` may be injected (tests); it blocks and raises like kernel.lookup."""
+
+    def __init__(
+        self,
+        config: NamesConfig | None = None,
+        *,
+        allowed_networks: Networks = (),
+        addresses_of: Callable[[str], Sequence[str]] = lookup.addresses_of,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.config = config or NamesConfig()
+        self._allowed = tuple(allowed_networks)
+        self._addresses_of = addresses_of
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._entries: dict[str, _Entry] = {}
+        self._waiting: dict[str, list[Callable[[str], None]]] = {}
+        self._fast = _Lane(self._work, self.config.max_threads, self.config.idle_thread_seconds)
+        self._slow = _Lane(self._work, self.config.max_slow_threads, self.config.idle_thread_seconds)
+        self._answered_at = float("-inf")
+        self._canary_lock = threading.Lock()
+
+    def peek(self, host: str) -> Answer | None:
+        """The cached answer, or None where a lookup is needed. Cheap; no lock."""
+        entry = self._entries.get(host)
+        if entry is not None and self._clock() < entry.until:
+            return entry.answer
+        return None
+
+    def ask(self, host: str, done: Callable[[str], None]) -> None:
+        """Look the name up; `done(host)` is called from another thread once `peek(host)` can answer.
+
+        Many askers of one name share one lookup. The asker keeps its own deadline (`config.deadline_seconds`) and
+        takes `silence(host)` as the answer when it strikes.
+        """
+        with self._lock:
+            waiting = self._waiting.get(host)
+            if waiting is not None:
+                waiting.append(done)
+                return
+            self._waiting[host] = [done]
+            entry = self._entries.get(host)
+            lane = self._slow if entry is not None and entry.slow else self._fast
+        lane.put(host)
+
+    def silence(self, host: str) -> Answer:
+        """The answer for somebody who has waited for this name long enough."""
+        with self._lock:
+            entry = self._entries.get(host)
+            answer = self._stale(entry) or self._blame()
+            if entry is None or self._clock() >= entry.until:
+                seconds = self._negative_seconds(answer)
+                good_at = entry.good_at if entry else 0.0
+                self._entries[host] = _Entry(answer, self._clock() + seconds, good_at, slow=True)
+            return answer
+
+    def close(self) -> None:
+        """Let idle threads go. Threads inside getaddrinfo are daemons and are left behind."""
+        self._fast.close()
+        self._slow.close()
+
+    def _work(self, host: str) -> None:
+        started = self._clock()
+        answer = self._look_up(host)
+        with self._lock:
+            self._store(host, answer, slow=self._clock() - started >= self.config.slow_seconds)
+            callbacks = self._waiting.pop(host, [])
+        for done in callbacks:
+            done(host)
+
+    def _look_up(self, host: str) -> Answer:
+        try:
+            found = tuple(self._addresses_of(host))
+        except lookup.NameNotFound:
+            self._answered_at = self._clock()
+            return Answer(fault=NameFault.NOT_FOUND, detail=f"{host}: there is no such name.")
+        except Exception:  # noqa: BLE001 - whatever a resolver raises, the askers must be told
+            self._try_canary(host)
+            return self._blame()
+        if host != "localhost":
+            self._answered_at = self._clock()
+        return self._guarded(host, found)
+
+    def _guarded(self, host: str, found: tuple[str, ...]) -> Answer:
+        verdicts = [(address, judge(address, self._allowed)) for address in found]
+        good = tuple(address for address, verdict in verdicts if verdict.allowed)
+        if good:
+            return Answer(good[:6])
+        if not verdicts:
+            return Answer(fault=NameFault.NOT_FOUND, detail=f"{host}: the name has no address.")
+        address, verdict = verdicts[0]
+        detail = f"{host} leads to {address}, which may not be called. {verdict.explanation}"
+        return Answer(fault=NameFault.BLOCKED, detail=detail, rule=verdict.rule, blocked_address=address)
+
+    def _store(self, host: str, answer: Answer, *, slow: bool) -> None:
+        old = self._entries.get(host)
+        now = self._clock()
+        good_at = now if answer.addresses else (old.good_at if old else 0.0)
+        if answer.fault in (NameFault.NO_ANSWER, NameFault.RESOLVER):
+            stale = self._stale(old)
+            if stale is not None:
+                answer = stale
+                self._entries[host] = _Entry(answer, now + self.config.resolver_fault_seconds, good_at, slow)
+                return
+        seconds = self.config.fresh_seconds if answer.addresses else self._negative_seconds(answer)
+        if len(self._entries) >= self.config.max_names:
+            self._forget()
+        self._entries[host] = _Entry(answer, now + seconds, good_at, slow)
+
+    def _stale(self, entry: _Entry | None) -> Answer | None:
+        """Old addresses are better than none while a name service is down; the guard has passed them."""
+        if entry is None or not entry.answer.addresses:
+            return None
+        return entry.answer if self._clock() - entry.good_at < self.config.stale_seconds else None
+
+    def _negative_seconds(self, answer: Answer) -> float:
+        if answer.addresses or answer.fault is NameFault.RESOLVER:
+            return self.config.resolver_fault_seconds
+        return self.config.negative_seconds
+
+    def _blame(self) -> Answer:
+        if self._clock() - self._answered_at < self.config.evidence_seconds:
+            return Answer(fault=NameFault.NO_ANSWER, detail="The name's servers gave no answer.")
+        return Answer(fault=NameFault.RESOLVER, detail="Our own name service gives no answers.")
+
+    def _try_canary(self, host: str) -> None:
+        """Nothing was answered lately: is it this name, or is it us? One thread asks, the others take its word."""
+        if not self.config.canary or self._clock() - self._answered_at < self.config.evidence_seconds:
+            return
+        if host == self.config.canary or not self._canary_lock.acquire(blocking=False):
+            return
+        try:
+            self._addresses_of(self.config.canary)
+            self._answered_at = self._clock()
+        except lookup.NameNotFound:
+            self._answered_at = self._clock()
+        except Exception:  # noqa: BLE001, S110 - silence again: no evidence, which is the answer
+            pass
+        finally:
+            self._canary_lock.release()
+
+    def _forget(self) -> None:
+        now = self._clock()
+        stale = [host for host, entry in self._entries.items() if entry.until < now]
+        for host in stale or list(self._entries)[: self.config.max_names // 10]:
+            del self._entries[host]
+
+
+class _Lane:
+    """A queue of names and up to `limit` daemon threads, started when needed and ended when idle."""
+
+    def __init__(self, work: Callable[[str], None], limit: int, idle_seconds: float) -> None:
+        self._work = work
+        self._limit = limit
+        self._idle_seconds = idle_seconds
+        self._ready = threading.Condition()
+        self._queue: deque[str] = deque()
+        self._threads = 0
+        self._idle = 0
+        self._closed = False
+
+    def put(self, host: str) -> None:
+        with self._ready:
+            self._queue.append(host)
+            if self._idle >= len(self._queue):
+                self._ready.notify()
+            elif self._threads < self._limit:
+                self._threads += 1
+                threading.Thread(target=self._run, name="names", daemon=True).start()
+
+    def close(self) -> None:
+        with self._ready:
+            self._closed = True
+            self._ready.notify_all()
+
+    def _run(self) -> None:
+        while (host := self._next()) is not None:
+            self._work(host)
+
+    def _next(self) -> str | None:
+        with self._ready:
+            while not self._queue:
+                if self._closed:
+                    self._threads -= 1
+                    return None
+                self._idle += 1
+                told = self._ready.wait(self._idle_seconds)
+                self._idle -= 1
+                if not told and not self._queue:
+                    self._threads -= 1
+                    return None
+            return self._queue.popleft()

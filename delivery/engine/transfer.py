@@ -1,0 +1,347 @@
+"""Hundreds of HTTP requests in the air in one thread, through libcurl's multi interface.
+
+`Transfers.add(request)` starts one, `poll(timeout)` returns those that have ended, `abort_all()` gives back the rest.
+One deadline covers a transfer from `add` through the last body byte, name lookup included. No redirect, no proxy or
+netrc from the environment, http and https only, and every address is judged when its name is resolved and again when
+its socket is opened. It knows no database and no policy, and must never log a URL, a header or a body.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import time
+from collections import deque
+from dataclasses import dataclass
+
+import pycurl
+
+from delivery.engine.answers import TransferResult
+from delivery.engine.names import Answer, NameFault, Names
+from delivery.engine.slots import ClientCertificate, Request, Slot, TransferConfig
+from delivery.policy.outcomes import Failure
+from kernel.addresses import AddressRefused, Target, judge, split_url
+
+__all__ = ["ClientCertificate", "Request", "TransferConfig", "TransferResult", "Transfers"]
+
+_IN, _OUT, _ERROR = pycurl.CSELECT_IN, pycurl.CSELECT_OUT, pycurl.CSELECT_ERR
+_MAX_PINNED = 20_000
+
+
+@dataclass(slots=True)
+class _Parked:
+    """A request that waits for its name."""
+
+    request: Request
+    target: Target
+    since: float
+    until: float
+
+
+class Transfers:
+    """Not thread-safe, but for `wake()`. Close it in the thread that used it."""
+
+    def __init__(self, names: Names, config: TransferConfig | None = None) -> None:
+        self.config = config or TransferConfig()
+        self._names = names
+        self._multi = pycurl.CurlMulti()
+        self._multi.setopt(pycurl.M_MAXCONNECTS, max(64, self.config.max_idle_connections))
+        self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._on_socket)
+        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._on_timer)
+        self._epoll = select.epoll()
+        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._epoll.register(self._wake_fd, select.EPOLLIN)
+        self._wanted: dict[int, int] = {}
+        self._registered: dict[int, int] = {}
+        self._timer_at: float | None = None
+        self._free: list[Slot] = []
+        self._slots: list[Slot] = []
+        self._busy: dict[pycurl.Curl, Slot] = {}
+        self._parked: dict[str, list[_Parked]] = {}
+        self._parked_count = 0
+        self._parked_until = 0.0
+        self._woken = False
+        self._named: deque[str] = deque()
+        self._pinned: dict[tuple[str, int], tuple[str, ...]] = {}
+        self._ended: list[TransferResult] = []
+
+    def __len__(self) -> int:
+        """Transfers in the air: parked, running, or ended and not yet fetched by `poll`."""
+        return len(self._busy) + self._parked_count + len(self._ended)
+
+    @property
+    def free_slots(self) -> int:
+        return self.config.max_in_flight - len(self)
+
+    def add(self, request: Request) -> None:
+        """Start a transfer. What is wrong with the request itself comes back from `poll` as a result.
+
+        Raises RuntimeError above `max_in_flight`: whoever adds asks `free_slots` first.
+        """
+        if len(self) >= self.config.max_in_flight:
+            raise RuntimeError("no free slot: ask free_slots before adding")
+        try:
+            target = split_url(request.url)
+        except AddressRefused as error:
+            self._end(request, Failure.BLOCKED, error.detail, rule=error.code)
+            return
+        if target.literal:
+            self._start_literal(request, target)
+        elif (answer := self._names.peek(target.host)) is not None:
+            self._start_named(request, target, answer, 0.0)
+        else:
+            self._park(request, target)
+
+    def poll(self, timeout: float) -> list[TransferResult]:
+        """Move everything on; wait up to `timeout` seconds for an end or a `wake()`. Returns what has ended."""
+        ends = time.monotonic() + timeout
+        while True:
+            self._turn(ends)
+            self._collect()
+            if self._ended or self._woken or time.monotonic() >= ends:
+                self._woken = False
+                results, self._ended = self._ended, []
+                return results
+
+    def wake(self) -> None:
+        """Make a waiting `poll` return at once. The one method for other threads and signal handlers."""
+        self._woken = True
+        self._ring()
+
+    def abort_all(self) -> list[TransferResult]:
+        """Cut everything that is in the air. `request_sent` of a result says whether the receiver may have it."""
+        self._collect()
+        results, self._ended = self._ended, []
+        for slot in list(self._busy.values()):
+            self._finish(slot, slot.result(Failure.ABORTED, "We stopped before the answer was complete."))
+        for waiting in self._parked.values():
+            for parked in waiting:
+                self._end(parked.request, Failure.ABORTED, "We stopped before the name was resolved.")
+        self._parked.clear()
+        self._parked_count = 0
+        self._pinned.clear()  # a handle cut before its first step has not loaded its pin
+        aborted, self._ended = self._ended, []
+        return results + aborted
+
+    def close(self) -> None:
+        """Abort what is left and free every handle and socket."""
+        self.abort_all()
+        self._multi.close()
+        for slot in self._slots:
+            slot.curl.close()
+        self._epoll.close()
+        os.close(self._wake_fd)
+
+    # --- starting ---------------------------------------------------------------------------------------------
+
+    def _start_literal(self, request: Request, target: Target) -> None:
+        verdict = judge(target.host, self.config.allowed_networks)
+        if verdict.allowed:
+            self._launch(request, target, 0.0)
+        else:
+            self._end(request, Failure.BLOCKED, verdict.explanation, rule=verdict.rule, address=target.host)
+
+    def _start_named(self, request: Request, target: Target, answer: Answer, waited: float) -> None:
+        if answer.addresses:
+            pin = self._pin(target, answer.addresses)
+            self._launch(request, target, waited, pin, answer.addresses)
+        else:
+            failure = _FAILURE_OF_NAME[answer.fault or NameFault.NO_ANSWER]
+            address = answer.blocked_address
+            self._end(request, failure, answer.detail, rule=answer.rule, address=address, dns_seconds=waited)
+
+    def _pin(self, target: Target, addresses: tuple[str, ...]) -> list[str] | None:
+        """The CURLOPT_RESOLVE entry, or None where libcurl's cache holds this very one already."""
+        key = (target.host, target.port)
+        if self._pinned.get(key) == addresses:
+            return None
+        if len(self._pinned) >= _MAX_PINNED:
+            self._pinned.clear()
+        self._pinned[key] = addresses
+        shown = ",".join(f"[{a}]" if ":" in a else a for a in addresses)
+        return [f"{target.host}:{target.port}:{shown}"]
+
+    def _launch(
+        self,
+        request: Request,
+        target: Target,
+        waited: float,
+        pin: list[str] | None = None,
+        addresses: tuple[str, ...] = (),
+    ) -> None:
+        slot = self._free.pop() if self._free else self._new_slot()
+        try:
+            slot.prepare(request, target, waited, pin, addresses)
+        except (pycurl.error, ValueError, UnicodeError) as error:
+            if pin:
+                self._pinned.pop((target.host, target.port), None)
+            self._retire(slot)
+            self._end(request, Failure.BLOCKED, f"The request cannot be sent: {error}.", rule="unsendable")
+            return
+        self._busy[slot.curl] = slot
+        self._multi.add_handle(slot.curl)
+
+    def _new_slot(self) -> Slot:
+        slot = Slot(self.config, self._on_close)
+        self._slots.append(slot)
+        return slot
+
+    def _retire(self, slot: Slot) -> None:
+        """A slot whose options are in doubt starts afresh; its handle lives on, since sockets may refer to it."""
+        slot.configure()
+        self._free.append(slot)
+
+    def _park(self, request: Request, target: Target) -> None:
+        now = time.monotonic()
+        seconds = min(self._names.config.deadline_seconds, request.timeout_ms / 1000)
+        waiting = self._parked.setdefault(target.host, [])
+        waiting.append(_Parked(request, target, now, now + seconds))
+        self._parked_until = min(self._parked_until, now + seconds) if self._parked_count else now + seconds
+        self._parked_count += 1
+        if len(waiting) == 1:
+            self._names.ask(target.host, self._on_name)
+
+    # --- moving -----------------------------------------------------------------------------------------------
+
+    def _turn(self, ends: float) -> None:
+        """One wait and what it brought."""
+        self._unpark()
+        if self._ended:
+            ends = 0.0
+        now = time.monotonic()
+        if self._timer_at is not None and self._timer_at <= now:
+            self._fire_timer()
+        until = ends if self._timer_at is None else min(ends, self._timer_at)
+        if self._parked_count:
+            until = min(until, self._parked_until)
+        for fd, events in self._epoll.poll(max(0.0, until - time.monotonic()), 512):
+            if fd == self._wake_fd:
+                os.eventfd_read(self._wake_fd)
+            elif fd in self._wanted:
+                self._multi.socket_action(
+                    fd, (_IN if events & 1 else 0) | (_OUT if events & 4 else 0) | (_ERROR if events & 24 else 0)
+                )
+            else:
+                self._forget(fd)
+
+    def _fire_timer(self) -> None:
+        self._timer_at = None
+        self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
+
+    def _unpark(self) -> None:
+        if not self._parked_count:
+            self._named.clear()
+            return
+        while self._named:
+            host = self._named.popleft()
+            answer = self._names.peek(host)
+            for parked in self._parked.pop(host, ()):
+                self._parked_count -= 1
+                self._resume(parked, answer or self._names.silence(host))
+        if self._parked_until <= time.monotonic():
+            self._give_up_waiting(time.monotonic())
+
+    def _give_up_waiting(self, now: float) -> None:
+        for host, waiting in list(self._parked.items()):
+            late = [parked for parked in waiting if parked.until <= now]
+            if not late:
+                continue
+            self._parked_count -= len(late)
+            self._parked[host] = [parked for parked in waiting if parked.until > now]
+            if not self._parked[host]:
+                del self._parked[host]
+            answer = self._names.silence(host)
+            for parked in late:
+                self._resume(parked, answer)
+        self._parked_until = min((p.until for w in self._parked.values() for p in w), default=now + 3600)
+
+    def _resume(self, parked: _Parked, answer: Answer) -> None:
+        waited = time.monotonic() - parked.since
+        if waited * 1000 >= parked.request.timeout_ms and answer.addresses:
+            self._end(parked.request, Failure.TIMEOUT, "The name took the whole time.", dns_seconds=waited)
+        else:
+            self._start_named(parked.request, parked.target, answer, waited)
+
+    def _collect(self) -> None:
+        while True:
+            queued, good, bad = self._multi.info_read(512)
+            for curl in good:
+                slot = self._busy[curl]
+                self._finish(slot, slot.result(None, ""))
+            for curl, number, message in bad:
+                slot = self._busy[curl]
+                self._finish(slot, slot.ended(number, message))
+            if not queued:
+                return
+
+    def _finish(self, slot: Slot, result: TransferResult) -> None:
+        self._ended.append(result)
+        del self._busy[slot.curl]
+        self._multi.remove_handle(slot.curl)
+        if slot.release():
+            self._free.append(slot)
+        else:
+            self._retire(slot)
+
+    def _end(
+        self,
+        request: Request,
+        failure: Failure,
+        detail: str,
+        *,
+        rule: str = "",
+        address: str = "",
+        dns_seconds: float = 0.0,
+    ) -> None:
+        """The end of a transfer that never reached libcurl."""
+        dns_ms = dns_seconds * 1000
+        self._ended.append(TransferResult(request, 0, failure, detail, rule, address, dns_ms=dns_ms, total_ms=dns_ms))
+
+    # --- called by others ---------------------------------------------------------------------------------------
+
+    def _on_name(self, host: str) -> None:
+        self._named.append(host)
+        self._ring()
+
+    def _ring(self) -> None:
+        with contextlib.suppress(OSError):  # a lookup may come back after close()
+            os.eventfd_write(self._wake_fd, 1)
+
+    def _on_timer(self, milliseconds: int) -> None:
+        self._timer_at = None if milliseconds < 0 else time.monotonic() + milliseconds / 1000
+
+    def _on_socket(self, what: int, fd: int, _multi: object, _data: object) -> None:
+        if what == pycurl.POLL_REMOVE:
+            # The registration stays: a reused connection asks for the same events a moment later, and each
+            # epoll_ctl saved is a microsecond. An event nobody wants takes it away in `_turn`.
+            self._wanted.pop(fd, None)
+            return
+        mask = (select.EPOLLIN if what & 1 else 0) | (select.EPOLLOUT if what & 2 else 0)
+        self._wanted[fd] = mask
+        known = self._registered.get(fd)
+        if known != mask:
+            if known is None:
+                self._epoll.register(fd, mask)
+            else:
+                self._epoll.modify(fd, mask)
+            self._registered[fd] = mask
+
+    def _on_close(self, fd: int) -> int:
+        """libcurl wants this socket closed. Deregister first: the number may be another socket's at once."""
+        self._wanted.pop(fd, None)
+        self._forget(fd)
+        os.close(fd)
+        return 0
+
+    def _forget(self, fd: int) -> None:
+        if self._registered.pop(fd, None) is not None:
+            self._epoll.unregister(fd)
+
+
+_FAILURE_OF_NAME = {
+    NameFault.NOT_FOUND: Failure.DNS,
+    NameFault.NO_ANSWER: Failure.DNS,
+    NameFault.BLOCKED: Failure.BLOCKED,
+    NameFault.RESOLVER: Failure.OWN_FAULT,
+}

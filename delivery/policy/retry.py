@@ -1,0 +1,96 @@
+"""When a failed delivery is tried again, and when it gives up.
+
+Pure: the random generator comes in, nothing sleeps. Delays are seconds after the failed attempt.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SPEC_BASE_SECONDS = 30.0
+SPEC_CAP_SECONDS = 3600.0
+# Standard Webhooks' example schedule (spec §"Deliverability and reliability").
+STANDARD_STEPS = (5.0, 300.0, 1800.0, 7200.0, 18_000.0, 36_000.0, 50_400.0, 72_000.0, 86_400.0)
+STANDARD_JITTER = 0.2
+OWN_FAULT_SECONDS = (1.0, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Delays by failed attempt. `bounds(n)` is the range that the n-th delay is drawn from, uniformly.
+
+    Full jitter (0…step) for `spec`, so that a receiver that comes back is not met by everybody at once; ±20 % round
+    each step for the two others, whose steps are meant as said. Past the last step it repeats.
+    """
+
+    profile: str
+    steps: tuple[float, ...] = ()
+
+    @property
+    def not_found_is_transient(self) -> bool:
+        """A 404 during a deploy is no verdict; only the specification's own profile takes it as one."""
+        return self.profile != "spec"
+
+    @property
+    def usual_attempts(self) -> int:
+        return 5 if self.profile == "spec" else len(self.steps) + 1
+
+    def bounds(self, failed_attempts: int) -> tuple[float, float]:
+        """(least, most) seconds until the next attempt after this many failed ones, counted from 1."""
+        if failed_attempts < 1:
+            raise ValueError("the first delay follows the first failed attempt")
+        if self.profile == "spec":
+            return 0.0, min(SPEC_CAP_SECONDS, SPEC_BASE_SECONDS * 2.0 ** min(failed_attempts - 1, 20))
+        step = self.steps[min(failed_attempts, len(self.steps)) - 1]
+        return step * (1 - STANDARD_JITTER), step * (1 + STANDARD_JITTER)
+
+    def delay(self, failed_attempts: int, rng: random.Random) -> float:
+        return rng.uniform(*self.bounds(failed_attempts))
+
+    def window_seconds(self, max_attempts: int) -> float:
+        """From the first attempt to giving up, at most, the attempts' own time left out."""
+        return sum(self.bounds(n)[1] for n in range(1, max_attempts))
+
+
+_SPEC = Schedule("spec")
+_STANDARD = Schedule("standard", STANDARD_STEPS)
+
+
+def schedule_for(profile: str, delays: Sequence[float] = ()) -> Schedule:
+    """The schedule of an endpoint: profile `spec`, `standard` or `custom` (with its delays in seconds)."""
+    if profile == "spec":
+        return _SPEC
+    if profile == "standard":
+        return _STANDARD
+    if profile != "custom":
+        raise ValueError(f"Unknown retry profile {profile!r}: use spec, standard or custom.")
+    if not delays or any(not 0 <= delay <= 7 * 86_400 for delay in delays):
+        raise ValueError("Custom retry delays: one or more, each from 0 seconds to 7 days.")
+    return Schedule("custom", tuple(float(delay) for delay in delays))
+
+
+def own_fault_delay(rng: random.Random) -> float:
+    """Seconds until a try that failed by our own fault is made again; soon, but not all at once."""
+    return rng.uniform(*OWN_FAULT_SECONDS)
+
+
+def gives_up_after(schedule: Schedule, max_attempts: int) -> str:
+    """In words for page and API: "after 5 attempts, about 8 minutes after the first"."""
+    if max_attempts <= 1:
+        return "after the first failed attempt"
+    return f"after {max_attempts} attempts, {in_words(schedule.window_seconds(max_attempts))} after the first"
+
+
+def in_words(seconds: float) -> str:
+    """A duration as a person says it: "about 8 minutes"."""
+    if seconds < 1:
+        return "at once"
+    for unit, size, limit in (("second", 1, 90), ("minute", 60, 5400), ("hour", 3600, 172_800)):
+        if seconds < limit:
+            break
+    else:
+        unit, size = "day", 86_400
+    count = max(1, int(seconds / size + 0.5))
+    return f"about {count} {unit}{'' if count == 1 else 's'}"

@@ -1,0 +1,293 @@
+"""The address guard: which machines we may call, and why not.
+
+Pure: strings in, verdicts out. The same rules are applied three times: when an endpoint is saved (`check_url`),
+when its name has been resolved, and when the socket is opened (`judge`). Never trust a string where the address
+really dialled is known, and never ask `ipaddress.is_global`: it lets NAT64, 6to4, multicast and metadata pass.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+import idna
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+Networks = tuple[Network, ...]
+
+ALLOW_HINT = (
+    "If this receiver is yours (a listener on localhost or in your own network), "
+    "add its network to DELIVERY_ALLOWED_NETWORKS and restart."
+)
+
+# First match wins, so the narrow rules stand before the wide ones.
+_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    (
+        "metadata",
+        "a cloud metadata service",
+        (
+            "169.254.169.254/32",
+            "169.254.169.253/32",
+            "169.254.170.2/32",
+            "169.254.170.23/32",
+            "168.63.129.16/32",
+            "100.100.100.200/32",
+            "192.0.0.192/32",
+            "fd00:ec2::254/128",
+            "fd20:ce::254/128",
+            "fe80::a9fe:a9fe/128",
+        ),
+    ),
+    ("loopback", "this machine itself", ("127.0.0.0/8", "::1/128")),
+    ("unspecified", "'this network', which leads back to this machine", ("0.0.0.0/8", "::/128")),
+    (
+        "private",
+        "a private network",
+        ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "fec0::/10"),
+    ),
+    ("link_local", "a link-local network", ("169.254.0.0/16", "fe80::/10")),
+    ("cgnat", "a carrier's shared network (CGNAT)", ("100.64.0.0/10",)),
+    ("multicast", "multicast", ("224.0.0.0/4", "ff00::/8")),
+    (
+        "documentation",
+        "reserved for documentation",
+        ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20"),
+    ),
+    ("benchmarking", "reserved for benchmarks", ("198.18.0.0/15", "2001:2::/48")),
+    ("nat64", "an IPv4 address wrapped for NAT64", ("64:ff9b::/96", "64:ff9b:1::/48")),
+    ("6to4", "an IPv4 address wrapped for 6to4", ("2002::/16", "192.88.99.0/24")),
+    ("teredo", "an IPv4 address wrapped for Teredo", ("2001::/32",)),
+    ("translated", "an IPv4 address wrapped in IPv6", ("::/96", "::ffff:0:0:0/96")),
+    (
+        "reserved",
+        "reserved by IANA",
+        (
+            "192.0.0.0/24",
+            "192.31.196.0/24",
+            "192.52.193.0/24",
+            "192.175.48.0/24",
+            "240.0.0.0/4",
+            "2001::/23",
+            "2620:4f:8000::/48",
+        ),
+    ),
+)
+_TABLE: tuple[tuple[Network, str, str], ...] = tuple(
+    (ip_network(text), rule, words) for rule, words, networks in _RULES for text in networks
+)
+_GLOBAL_V6 = IPv6Network("2000::/3")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """May this address be dialled? `rule` is a stable word, `explanation` a sentence for an operator."""
+
+    allowed: bool
+    rule: str
+    explanation: str
+
+
+_PUBLIC = Verdict(True, "public", "A public address.")
+_LISTED = Verdict(True, "allow_list", "Allowed by DELIVERY_ALLOWED_NETWORKS.")
+
+
+class AddressRefused(ValueError):
+    """We will not call this URL. `code` is the reason word, `detail` says why and what to do."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a URL leads. `literal` is set where the host is an address and needs no lookup."""
+
+    url: str
+    scheme: str
+    host: str
+    port: int
+    literal: str | None
+
+
+def parse_networks(value: str | Iterable[str]) -> Networks:
+    """Networks from a setting: a list, or one string with commas. Raises ValueError naming the bad entry."""
+    parts = value.replace(",", " ").split() if isinstance(value, str) else list(value)
+    return tuple(ip_network(part.strip(), strict=False) for part in parts)
+
+
+def judge(address: str | Address, allowed: Networks = ()) -> Verdict:
+    """Classify one address. `allowed` opens private networks; metadata services only when named exactly."""
+    return _judge(str(address), tuple(allowed))
+
+
+@lru_cache(maxsize=4096)
+def _judge(text: str, allowed: Networks) -> Verdict:
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return Verdict(False, "not_an_address", f"{text[:60]!r} is not an IP address.")
+    if isinstance(address, IPv6Address) and address.ipv4_mapped:
+        address = address.ipv4_mapped
+    rule, words = _rule_of(address)
+    if _is_listed(address, allowed, exactly=rule == "metadata"):
+        return _LISTED
+    if not rule:
+        return _PUBLIC
+    return Verdict(False, rule, f"{address} is not a public address: it is {words}.")
+
+
+def _rule_of(address: Address) -> tuple[str, str]:
+    for network, rule, words in _TABLE:
+        if address.version == network.version and address in network:
+            return rule, words
+    if address.version == 6 and address not in _GLOBAL_V6:
+        return "reserved", "outside of the IPv6 space in use (2000::/3)"
+    return "", ""
+
+
+def _is_listed(address: Address, allowed: Networks, *, exactly: bool) -> bool:
+    return any(
+        address.version == network.version
+        and address in network
+        and (not exactly or network.prefixlen == network.max_prefixlen)
+        for network in allowed
+    )
+
+
+# Strict on purpose: whatever two URL parsers could read differently is refused, not interpreted.
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<netloc>[^/?#]*)(?P<rest>[^#]*)(?P<fragment>#.*)?", re.S)
+_NETLOC = re.compile(r"(?P<host>\[[^\[\]]*\]|[^\[\]:]*)(?::(?P<port>[0-9]{0,5}))?")
+_HOST = re.compile(r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*")
+_NUMBER_LABEL = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_DOTTED_QUAD = re.compile(r"(0|[1-9][0-9]{0,2})(\.(0|[1-9][0-9]{0,2})){3}")
+_BAD_CHARACTER = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ufeff]")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+@lru_cache(maxsize=2048)
+def split_url(url: str) -> Target:
+    """Read a URL in the one strict grammar that we accept; the result's `url` is pure ASCII.
+
+    Raises AddressRefused: `too_long`, `control_character`, `backslash`, `not_a_url`, `scheme`, `userinfo`,
+    `bad_host`, `odd_literal`, `bad_port`.
+    """
+    _refuse_bad_text(url)
+    match = _URL.fullmatch(url)
+    if match is None:
+        raise AddressRefused("not_a_url", "This is not a full URL. Start it with https:// and a host name.")
+    scheme = match["scheme"].lower()
+    if scheme not in _DEFAULT_PORTS:
+        raise AddressRefused("scheme", f"Only http and https can be called, not {scheme[:20]!r}.")
+    if "@" in match["netloc"]:
+        raise AddressRefused("userinfo", "Take the user name and password out of the URL; use a header instead.")
+    netloc = _NETLOC.fullmatch(match["netloc"])
+    if netloc is None or not netloc["host"]:
+        raise AddressRefused("bad_host", "The host of this URL cannot be read. Check brackets and colons.")
+    host, literal = _host_of(netloc["host"])
+    port = _port_of(netloc["port"], scheme)
+    shown = f"[{host}]" if literal and ":" in host else host
+    suffix = "" if port == _DEFAULT_PORTS[scheme] else f":{port}"
+    rest = match["rest"] if match["rest"].startswith("/") else "/" + match["rest"]
+    return Target(f"{scheme}://{shown}{suffix}{_ascii(rest)}", scheme, host, port, literal)
+
+
+def _refuse_bad_text(url: str) -> None:
+    if len(url) > 8000:
+        raise AddressRefused("too_long", "A URL may have at most 8,000 characters.")
+    if _BAD_CHARACTER.search(url):
+        raise AddressRefused("control_character", "The URL holds a space or control character; percent-encode it.")
+    if "\\" in url:
+        raise AddressRefused("backslash", "The URL holds a backslash; programs disagree on what it means. Use %5C.")
+
+
+def _ascii(rest: str) -> str:
+    """Percent-encode what is not ASCII (UTF-8, RFC 3987 §3.1), leave the rest as it was written."""
+    try:
+        return "".join(c if c.isascii() else "".join(f"%{b:02X}" for b in c.encode()) for c in rest)
+    except UnicodeEncodeError:
+        raise AddressRefused("control_character", "The URL holds half a character (a lone surrogate).") from None
+
+
+def _host_of(text: str) -> tuple[str, str | None]:
+    """(host, literal address or None), lower case, IDN in its xn-- form, without a final dot."""
+    if text.startswith("["):
+        return _ipv6_of(text[1:-1])
+    host = _idna(text) if not text.isascii() else text.lower()
+    host = host.removesuffix(".")
+    if not _HOST.fullmatch(host):
+        raise AddressRefused("bad_host", "The host name of this URL is not a valid one.")
+    if not _NUMBER_LABEL.fullmatch(host.rpartition(".")[2]):
+        return host, None
+    # WHATWG URL §3.5 "ends in a number": such a host is an IPv4 address or nothing, and getaddrinfo would read
+    # 2130706433, 0x7f.1, 0177.0.0.1 and ①②⑦.⓪.⓪.① all as this machine.
+    if host != text.removesuffix(".") or not _DOTTED_QUAD.fullmatch(host):
+        raise AddressRefused("odd_literal", "Write an IPv4 address as four plain decimal numbers, such as 192.0.2.7.")
+    try:
+        return host, str(IPv4Address(host))
+    except ValueError:
+        raise AddressRefused("odd_literal", "The IPv4 address in this URL has a number over 255.") from None
+
+
+def _ipv6_of(text: str) -> tuple[str, str]:
+    if not text.isascii() or "%" in text:
+        raise AddressRefused("odd_literal", "An IPv6 address in a URL is plain hexadecimal, without a zone.")
+    try:
+        address = str(IPv6Address(text))
+    except ValueError:
+        raise AddressRefused("bad_host", "What stands in the brackets is not an IPv6 address.") from None
+    return address, address
+
+
+def _idna(text: str) -> str:
+    try:
+        return idna.encode(text, uts46=True).decode().lower()
+    except (idna.IDNAError, UnicodeError):
+        raise AddressRefused("bad_host", "The host name has characters that no domain can have.") from None
+
+
+def _port_of(text: str | None, scheme: str) -> int:
+    if not text:
+        return _DEFAULT_PORTS[scheme]
+    port = int(text)
+    if not 1 <= port <= 65535:
+        raise AddressRefused("bad_port", "A port is a number from 1 to 65535.")
+    return port
+
+
+def check_url(
+    url: str,
+    *,
+    allowed_networks: Networks = (),
+    allowed_ports: Iterable[int] | None = None,
+    require_https: bool = False,
+    resolve: Callable[[str], Iterable[str]] | None = None,
+) -> Target:
+    """May an endpoint with this URL be saved? Returns where it leads; raises AddressRefused.
+
+    `resolve(host)` may be passed to judge the name's present addresses too; an empty answer passes, since the name
+    may exist later and is judged again at every call. Reasons: those of `split_url`, `https_only`, `port`, and the
+    rule word of a blocked address.
+    """
+    target = split_url(url)
+    if require_https and target.scheme != "https":
+        raise AddressRefused("https_only", "Use https:// here: plain http would show payload and signature to others.")
+    if allowed_ports is not None and target.port not in set(allowed_ports):
+        raise AddressRefused("port", f"Port {target.port} is not among the ports that may be called.")
+    verdicts = [judge(address, allowed_networks) for address in _addresses_of(target, resolve)]
+    if verdicts and not any(verdict.allowed for verdict in verdicts):
+        raise AddressRefused(verdicts[0].rule, f"{verdicts[0].explanation} {ALLOW_HINT}")
+    return target
+
+
+def _addresses_of(target: Target, resolve: Callable[[str], Iterable[str]] | None) -> list[str]:
+    if target.literal:
+        return [target.literal]
+    if target.host == "localhost" or target.host.endswith(".localhost"):
+        return ["127.0.0.1", "::1"]  # RFC 6761 §6.3
+    return list(resolve(target.host)) if resolve else []
