@@ -1,4 +1,4 @@
-"""ASGI entry point: HTTP to Django, websockets to the console's live views."""
+"""ASGI entry point: HTTP to Django, websockets to the console's live views, the server's start and end to the console."""
 
 import os
 
@@ -10,6 +10,8 @@ django_application = get_asgi_application()
 
 from channels.routing import ProtocolTypeRouter  # noqa: E402
 
-from console.routing import websocket_application  # noqa: E402
+from console.routing import lifespan_application, websocket_application  # noqa: E402
 
-application = ProtocolTypeRouter({"http": django_application, "websocket": websocket_application})
+application = ProtocolTypeRouter(
+    {"http": django_application, "websocket": websocket_application, "lifespan": lifespan_application}
+)

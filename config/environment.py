@@ -1,4 +1,4 @@
-"""Every environment variable Roundtrip reads, declared once. `docs/environment.md` and `manage.py doctor` are made from it.
+"""Every environment variable Roundtrip reads, declared once; `docs/reference.md` and `manage.py doctor` are made from it.
 
 Only `config.settings` may import this module. Each variable can also come from a file: `NAME_FILE=/run/secrets/name`.
 """
@@ -83,6 +83,9 @@ VARIABLES: tuple[Variable, ...] = (
         secret=True,
     ),
     Variable("SANDBOX_RECEIVER_URL", "Sample webhook receiver (demo and test only)."),
+    Variable("DEMO_ADMIN_USERNAME", "Operator that `bootstrap_demo` makes (demo only)."),
+    Variable("DEMO_ADMIN_PASSWORD", "That operator's password (demo only).", secret=True),
+    Variable("DEMO_API_KEY", "API key that `bootstrap_demo` makes (demo only).", secret=True),
 )
 _BY_NAME = {variable.name: variable for variable in VARIABLES}
 

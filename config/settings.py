@@ -30,11 +30,13 @@ def _refuse_unsafe_production() -> None:
         problems.append("DEBUG is on")
     if SECRET_KEY.startswith((DEMO_KEY_MARK, "test-only-")):
         problems.append("SECRET_KEY is a demo key")
+    if any(env.read(name) for name in ("DEMO_ADMIN_PASSWORD", "DEMO_API_KEY")):
+        problems.append("demo credentials are configured (DEMO_ADMIN_PASSWORD or DEMO_API_KEY)")
     if any(env.read(name) for name in ("SANDBOX_PROVIDER_URL", "SANDBOX_RECEIVER_URL")):
         problems.append("the sandbox is configured (SANDBOX_PROVIDER_URL or SANDBOX_RECEIVER_URL)")
     if problems:
         raise ImproperlyConfigured(
-            "Roundtrip will not start in production: " + "; ".join(problems) + ". See docs/environment.md."
+            "Roundtrip will not start in production: " + "; ".join(problems) + ". See docs/reference.md."
         )
 
 
@@ -61,6 +63,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "django_filters",
     "drf_spectacular",
+    "drf_spectacular_sidecar",
     "channels",
     "django_celery_beat",
     "kernel",
@@ -72,6 +75,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "kernel.correlation.CorrelationMiddleware",
+    "console.security.SecurityHeadersMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -211,6 +215,8 @@ SPECTACULAR_SETTINGS = {
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "COMPONENT_SPLIT_REQUEST": True,
     "SCHEMA_PATH_PREFIX": "/api/v1/",
+    "SWAGGER_UI_DIST": "SIDECAR",  # no CDN: the pages work on a closed network, under a strict CSP
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
 
 # Delivery engine
@@ -234,6 +240,11 @@ if SANDBOX_PROVIDER_URL:  # the simulated provider lives on this machine
     PROVIDER_ALLOWED_NETWORKS.append(ipaddress.ip_network("127.0.0.0/8"))
 
 LIVE_ALLOWED_ORIGINS = env.read_list("LIVE_ALLOWED_ORIGINS")
+
+# What `manage.py bootstrap_demo` makes; it refuses anywhere but in the demo.
+DEMO_ADMIN_USERNAME = env.read("DEMO_ADMIN_USERNAME") if DEMO else ""
+DEMO_ADMIN_PASSWORD = env.read("DEMO_ADMIN_PASSWORD") if DEMO else ""
+DEMO_API_KEY = env.read("DEMO_API_KEY") if DEMO else ""
 
 LOGGING_CONFIG = None
 LOGGING = logging_config(env.read("LOG_FORMAT"), env.read("LOG_LEVEL"))

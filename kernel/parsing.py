@@ -25,7 +25,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def strict_loads(raw: bytes) -> Any:
-    """Parse UTF-8 JSON; raises `HostileJSON` (a ValueError) with words for what PostgreSQL or a reader would choke on."""
+    """Parse UTF-8 JSON; `HostileJSON` (a ValueError) says what PostgreSQL or a reader would choke on."""
     try:
         text = raw.decode("utf-8")
         value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_unique_keys)

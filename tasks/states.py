@@ -1,4 +1,4 @@
-"""The words of the task side, each list once: states, causes, reasons. Documents and the OpenAPI are made from these."""
+"""The words of the task side, each list once: states, causes, reasons. Documents and OpenAPI are made from these."""
 
 from django.db import models
 

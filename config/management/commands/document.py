@@ -1,0 +1,91 @@
+"""`manage.py document`: writes docs/reference.md from the lists in the code, so that the two cannot part."""
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+import delivery.states
+import tasks.states
+import webhooks.models
+from config.environment import VARIABLES
+from delivery.policy.outcomes import Outcome
+from kernel.auth import Scope
+from tasks.kinds import KINDS
+
+TARGET = settings.BASE_DIR / "docs" / "reference.md"
+INTRO = """# Reference
+
+Made from the code by `python manage.py document`; a test fails when it is out of date. Do not edit it by hand.
+"""
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+
+
+def _words(choices: Any) -> str:
+    return _table(("word", "in the console"), ((f"`{word}`", label) for word, label in choices.choices))
+
+
+def _enum(words: type[Enum]) -> str:
+    return _table(("word", "meaning"), ((f"`{word.value}`", getattr(word, "label", "")) for word in words))
+
+
+def _environment() -> str:
+    rows = (
+        (
+            f"`{v.name}`",
+            v.purpose + (" **Required in production.**" if v.required else "") + (" *Secret.*" if v.secret else ""),
+            f"`{v.default}`" if v.default else "",
+        )
+        for v in VARIABLES
+    )
+    return _table(("variable", "what for", "default"), rows)
+
+
+def _kinds() -> str:
+    rows = []
+    for kind in KINDS.values():
+        fields = kind.schema.get("properties", {})
+        required = set(kind.schema.get("required", []))
+        names = ", ".join(f"`{name}`" + ("" if name in required else " (optional)") for name in fields)
+        rows.append((f"`{kind.name}`", kind.title, names))
+    return _table(("kind", "what it does", "input fields"), rows)
+
+
+def reference() -> str:
+    """The whole of docs/reference.md."""
+    sections = (
+        ("Environment", "Each can also come from a file: `NAME_FILE=/run/secrets/name`.\n\n" + _environment()),
+        ("Kinds of task", _kinds()),
+        ("Scopes of API keys", _words(Scope)),
+        ("States of a task", _words(tasks.states.State)),
+        ("States of an external job", _words(tasks.states.JobState)),
+        ("What causes a transition", _words(tasks.states.Cause)),
+        ("Reasons for ignoring a provider's word", _words(tasks.states.Reason)),
+        ("Verdicts on inbound calls", _words(webhooks.models.Verdict)),
+        ("States of a delivery", _words(delivery.states.State)),
+        ("Outcomes of an attempt", _enum(Outcome)),
+        ("States of a circuit breaker", _words(delivery.states.BreakerState)),
+        ("Retry profiles", _words(delivery.states.RetryProfile)),
+    )
+    return INTRO + "".join(f"\n## {title}\n\n{body}" for title, body in sections)
+
+
+class Command(BaseCommand):
+    help = "Writes docs/reference.md from the lists in the code."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--check", action="store_true", help="only say whether it is up to date")
+
+    def handle(self, *args: Any, check: bool = False, **options: Any) -> None:
+        text = reference()
+        if not check:
+            TARGET.write_text(text, encoding="utf-8")
+            self.stdout.write(f"Wrote {TARGET.relative_to(settings.BASE_DIR)}.")
+        elif not TARGET.exists() or TARGET.read_text(encoding="utf-8") != text:
+            raise CommandError("docs/reference.md is out of date. Run: python manage.py document")

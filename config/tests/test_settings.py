@@ -1,0 +1,69 @@
+"""Production refuses to start half configured, and says everything that is wrong at once."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from cryptography.fernet import Fernet
+from django.conf import settings
+
+COMPLETE = {
+    "SECRET_KEY": "p" * 30 + "q4-+" * 8,
+    "MASTER_KEYS": Fernet.generate_key().decode(),
+    "DATABASE_URL": "postgresql://u:p@127.0.0.1:1/none",
+    "CELERY_BROKER_URL": "redis://127.0.0.1:1/0",
+    "CHANNEL_LAYER_URL": "redis://127.0.0.1:1/1",
+    "ALLOWED_HOSTS": "jobs.example.com",
+    "PUBLIC_BASE_URL": "https://jobs.example.com",
+}
+
+
+def start(*command, **changes):
+    environment = {"PATH": os.environ["PATH"], "DJANGO_SETTINGS_MODULE": "config.settings"}
+    environment |= {name: value for name, value in {**COMPLETE, **changes}.items() if value is not None}
+    return subprocess.run(
+        [sys.executable, "manage.py", *(command or ("check",))],
+        cwd=settings.BASE_DIR,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_a_complete_production_passes_the_deployment_check_without_a_warning():
+    done = start("check", "--deploy", "--fail-level", "WARNING")
+    assert done.returncode == 0, done.stderr
+    assert "System check identified no issues" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"SECRET_KEY": None}, "SECRET_KEY is missing"),
+        ({"MASTER_KEYS": ""}, "MASTER_KEYS is missing"),
+        ({"SECRET_KEY": "demo-" + "x" * 60}, "SECRET_KEY is a demo key"),
+        ({"DEBUG": "1"}, "DEBUG is on"),
+        ({"SANDBOX_PROVIDER_URL": "http://127.0.0.1:9"}, "the sandbox is configured"),
+        ({"ROUNDTRIP_ENV": "prod"}, "must be production, demo or test"),
+        ({"DATABASE_URL": "mysql://x/y"}, "must start with postgresql://"),
+        ({"DELIVERY_ALLOWED_NETWORKS": "here"}, "DELIVERY_ALLOWED_NETWORKS must list networks"),
+        ({"DELIVERY_MAX_IN_FLIGHT": "many"}, "DELIVERY_MAX_IN_FLIGHT must be a whole number"),
+        ({"SECRET_KEY": None, "SECRET_KEY_FILE": "/nowhere/secret"}, "SECRET_KEY_FILE names /nowhere/secret"),
+    ],
+)
+def test_what_is_wrong_is_named(changes, words):
+    done = start(**changes)
+    assert done.returncode != 0
+    assert words in done.stderr
+
+
+def test_everything_wrong_is_said_at_once():
+    done = start(SECRET_KEY=None, DEBUG="1", ALLOWED_HOSTS=None)
+    assert "SECRET_KEY is missing; ALLOWED_HOSTS is missing; DEBUG is on" in done.stderr
+
+
+def test_a_secret_may_come_from_a_file(tmp_path):
+    secret = tmp_path / "key"
+    secret.write_text(COMPLETE["SECRET_KEY"] + "\n")
+    assert start(SECRET_KEY=None, SECRET_KEY_FILE=str(secret)).returncode == 0
