@@ -6,3 +6,6 @@ from django.apps import AppConfig
 class ConsoleConfig(AppConfig):
     name = "console"
     verbose_name = "Operations"
+
+    def ready(self) -> None:
+        from console import heartbeat  # noqa: F401 - workers and beat begin to beat by its Celery signals

@@ -1,0 +1,5 @@
+"""Advances bulk operations."""
+
+
+def run_due() -> None:
+    return

@@ -1,0 +1,23 @@
+"""Celery entry points of the console. Each fetches and calls a verb; nothing is decided here."""
+
+from celery import shared_task
+from django.utils import timezone
+
+from console import alerts, heartbeat
+
+
+@shared_task(name="console.evaluate_alerts", ignore_result=True)
+def evaluate_alerts() -> None:
+    alerts.evaluate(timezone.now())
+
+
+@shared_task(name="console.beat_heartbeat", ignore_result=True)
+def beat_heartbeat() -> None:
+    heartbeat.beat_once(heartbeat.SCHEDULE, process="schedule")
+
+
+@shared_task(name="console.run_operations", ignore_result=True)
+def run_operations() -> None:
+    from console.operations import engine
+
+    engine.run_due()
