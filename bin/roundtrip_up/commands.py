@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from roundtrip_up import venv
 from roundtrip_up.benching import bench, names
 from roundtrip_up.folders import ROOT
 from roundtrip_up.refusal import Refusal
@@ -14,10 +15,10 @@ from roundtrip_up.up import up
 
 
 def main(argv: Sequence[str]) -> int:
-    """`argv` begins with the command: up, test or bench."""
+    """`argv` begins with the command: up, test, bench or venv."""
     command, *rest = argv
     try:
-        return {"up": _up, "test": _test, "bench": _bench}[command](rest)
+        return {"up": _up, "test": _test, "bench": _bench, "venv": _venv}[command](rest)
     except Refusal as refusal:
         print(f"bin/{command}: {refusal}", file=sys.stderr)
         return refusal.status
@@ -73,6 +74,12 @@ def _bench(argv: list[str]) -> int:
         print(f"usage: bin/bench NAME [--json] [options]\n\nNAME is one of: {', '.join(names()) or 'none yet'}")
         return 0 if argv else 2
     return bench(argv[0], argv[1:])
+
+
+def _venv(argv: list[str]) -> int:
+    """For `.ci/run`: fill the venv with what development needs, say where its Python is."""
+    print(venv.ensure(venv.DEVELOPMENT, lambda text: print(text, file=sys.stderr, flush=True)).python)
+    return 0
 
 
 def _port(text: str) -> int:

@@ -11,6 +11,7 @@ import stat
 import time
 from collections import deque
 from pathlib import Path
+from typing import IO
 
 FILE_BYTES = 10 * 1024 * 1024
 OLD_FILES = 3
@@ -24,7 +25,7 @@ class RotatingFile:
 
     def __init__(self, path: Path, limit: int = FILE_BYTES, keep: int = OLD_FILES) -> None:
         self.path, self.limit, self.keep = path, limit, keep
-        self._file = None
+        self._file: IO[bytes] | None = None
         self._size = 0
 
     def write(self, line: bytes) -> None:

@@ -51,7 +51,8 @@ def remembered(data: Data, names: tuple[str, ...], avoid: int) -> dict[str, int]
     chosen: dict[str, int] = {}
     for name in names:
         last, taken = before.get(name), {avoid, *chosen.values()}
-        keep = isinstance(last, int) and last not in taken and is_free(last)
-        chosen[name] = last if keep else pick(taken)
+        if not (isinstance(last, int) and last not in taken and is_free(last)):
+            last = pick(taken)
+        chosen[name] = last
     write_private(data.ports, json.dumps({**before, **chosen}, indent=2) + "\n")
     return chosen

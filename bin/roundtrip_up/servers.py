@@ -21,6 +21,7 @@ from roundtrip_up.unprivileged import place
 from roundtrip_up.valkey import Valkey
 from roundtrip_up.venv import Venv
 
+KILLED_SECONDS = 10.0
 READY_SECONDS = 60.0  # recovery after a crash may take a while
 
 
@@ -70,16 +71,24 @@ class Running:
         """Start one server and wait until it answers; Refusal with the end of its log when it does not."""
         server = self._server(name)
         server.prepare()
-        with (self.data.log / f"{name}.log").open("ab") as log:
-            process = spawn(server.program(), stdout=log)
-        self._processes[name] = process
-        self._record.started(server.program(), process.pid)
         deadline = time.monotonic() + READY_SECONDS
+        # After kill -9 the old sessions hold the shared memory for a moment, and a new postmaster gives up at once.
+        while not self._came_up(server, deadline):
+            if time.monotonic() > deadline - READY_SECONDS + KILLED_SECONDS:
+                raise Refusal(not_ready(name, (self.data.log / f"{name}.log").read_text(errors="replace").splitlines()))
+            time.sleep(0.2)
+        server.after_ready()
+
+    def _came_up(self, server: Postgres | Valkey, deadline: float) -> bool:
+        with (self.data.log / f"{server.name}.log").open("ab") as log:
+            process = spawn(server.program(), stdout=log)
+        self._processes[server.name] = process
+        self._record.started(server.program(), process.pid)
         while not server.is_ready(process.pid):
             if process.poll() is not None or time.monotonic() > deadline:
-                raise Refusal(not_ready(name, (self.data.log / f"{name}.log").read_text(errors="replace").splitlines()))
+                return False
             time.sleep(0.02)
-        server.after_ready()
+        return True
 
     def stop(self, name: str, number: int | None = None) -> None:
         """Stop one server as usual, or with the given signal (SIGKILL, or SIGQUIT for PostgreSQL's immediate mode)."""

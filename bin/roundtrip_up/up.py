@@ -126,7 +126,12 @@ class _Start:
         status = self.supervisor.call(Program("prepare", (str(self.python), str(script)), env=self.env, cwd=ROOT))
         if status:
             last = next((line for line in reversed(self.supervisor.logs.tail("prepare")) if line.strip()), "no output")
-            raise Refusal(f"The database could not be prepared: {last}. {_whose(self.product, self.servers)}")
+            raise Refusal(f"The database could not be prepared: {last}. {self._remedy()}")
+
+    def _remedy(self) -> str:
+        if any(server.name == "postgres" for server in self.servers.embedded):
+            return f"More in {self.data.log / 'prepare.log'}; a fresh start: --data NEWDIR."
+        return "It is the one that DATABASE_URL names: see that it is reachable and that its user may create tables."
 
     def wait_for_web(self) -> None:
         child = self.supervisor.children["web"]
@@ -158,10 +163,3 @@ def _ask(port: int) -> int:
         return 0
     finally:
         connection.close()
-
-
-def _whose(product: dict[str, str], servers: Servers) -> str:
-    embedded = {server.name for server in servers.embedded}
-    if "postgres" not in embedded:
-        return "It is the one that DATABASE_URL names: see that it is reachable and that its user may create tables."
-    return "Its log is DATA/log/prepare.log; a fresh start: --data NEWDIR."
