@@ -1,7 +1,27 @@
 """The inbox: every provider callback as it came, byte for byte, with what we made of it."""
 
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
+
+
+class Refusal(models.TextChoices):
+    """Why a call was turned away or an event came to nothing, beside the nine words of `tasks.states.Reason`."""
+
+    SIGNATURE_MISSING = "signature_missing", "the call carries no signature"
+    SIGNATURE_MALFORMED = "signature_malformed", "the signature's headers are not well formed"
+    SIGNATURE_WRONG = "signature_wrong", "the signature does not fit this body and our secrets"
+    TIMESTAMP = "timestamp_outside_tolerance", "signed more than five minutes ago, or in the future"
+    NO_SECRET = "no_secret_configured", "we have no signing secret for this provider: set it in the environment"
+    UNKNOWN_SCHEME = "unknown_scheme", "the provider's adapter names a signature scheme that does not exist"
+    UNKNOWN_SOURCE = "unknown_source", "no kind and no provider has this URL"
+    TOO_LARGE = "too_large", "the body is larger than INBOUND_MAX_BYTES"
+    BAD_ENCODING = "bad_encoding", "the content encoding is not gzip or deflate, or the body is broken"
+    BODY_CUT_OFF = "body_cut_off", "the connection ended before the body did"
+    NOT_PARSEABLE = "not_parseable", "the body is not this provider's payload"
+    DEFERRED = "deferred", "more jobs than one call can answer in time; the rest follow within seconds"
+    APPLY_FAILED = "apply_failed", "a fault of ours kept it from being applied; it is tried again for an hour"
 
 
 class Verdict(models.TextChoices):
@@ -25,7 +45,8 @@ class InboundEvent(models.Model):
 
     source = models.CharField(max_length=120)
     provider = models.CharField(max_length=60)
-    body = models.BinaryField()
+    body = models.BinaryField(help_text="As it came; of a refused call only the first 64 KiB.")
+    body_bytes = models.PositiveIntegerField(default=0, help_text="Its whole length as it came.")
     headers = models.JSONField(default=dict, help_text="Only the headers that judging needs; no credentials.")
     remote_addr = models.GenericIPAddressField(null=True, blank=True)
     dedupe_key = models.CharField(max_length=200)
@@ -34,6 +55,9 @@ class InboundEvent(models.Model):
     outcome = models.CharField(max_length=10, choices=Outcome.choices, blank=True)
     reason = models.CharField(max_length=40, blank=True)
     results = models.JSONField(default=list)
+    subscribers = ArrayField(
+        models.CharField(max_length=100), default=list, blank=True, help_text="Whose tasks it is about."
+    )
     correlation_id = models.CharField(max_length=64, db_index=True)
     duplicate_count = models.PositiveIntegerField(default=0, help_text="Times the same event came again.")
     parked_until = models.DateTimeField(null=True, blank=True)
@@ -55,6 +79,8 @@ class InboundEvent(models.Model):
             models.Index(fields=["id"], name="inboundevent_unjudged", condition=Q(outcome="", verdict="verified")),
             models.Index(fields=["parked_until"], name="inboundevent_parked", condition=Q(parked_until__isnull=False)),
             models.Index(fields=["reason", "-id"], name="inboundevent_reason"),
+            GinIndex(fields=["results"], name="inboundevent_results", opclasses=["jsonb_path_ops"]),
+            GinIndex(fields=["subscribers"], name="inboundevent_subscribers"),
         ]
 
     def __str__(self) -> str:

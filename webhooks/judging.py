@@ -1,0 +1,190 @@
+"""From stored bytes to outcomes: parse by the provider's adapter, apply each update, keep the best of what came out.
+
+Every update goes through `tasks.external`, in transactions of its own, so judging an event twice, or twice at the same
+time, changes nothing the second time. Must never judge a signature: the stored verdict counts.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+from django.db import InterfaceError, OperationalError, transaction
+
+from kernel import correlation
+from tasks import external
+from tasks.models import ExternalJob
+from tasks.providers.base import ParsedCallback, Provider, ProviderUpdate
+from tasks.states import Cause, Reason
+from webhooks.models import InboundEvent, Outcome, Refusal
+
+BUDGET_SECONDS = 8.0  # providers hang up after ten; what is left is deferred to the sweep
+PATIENCE = {  # results that may still change, and for how long
+    Reason.PARKED.value: timedelta(minutes=10),
+    Refusal.DEFERRED.value: timedelta(hours=1),
+    Refusal.APPLY_FAILED.value: timedelta(hours=1),
+}
+LOOKUP_CHUNK = 5_000
+APPLY_CHUNK = 200
+Result = dict[str, Any]
+log = structlog.get_logger(__name__)
+
+
+class NotParseable(Exception):
+    """The body is not this provider's payload."""
+
+
+@dataclass(frozen=True)
+class Concerned:
+    """Whose tasks an event speaks of, and the journey of the first of them."""
+
+    correlation_id: str
+    subscribers: list[str]
+
+
+def parse(provider: Provider, content: bytes, headers: dict[str, str]) -> ParsedCallback:
+    """The adapter's reading of the body; `NotParseable` whatever it stumbles over, since strangers write bodies."""
+    try:
+        return provider.parse(content, headers)
+    except (InterfaceError, OperationalError):
+        raise
+    except Exception as error:
+        log.warning("inbound_not_parseable", provider=provider.name, error=type(error).__name__)
+        raise NotParseable from error
+
+
+def judge(
+    event: InboundEvent, provider: Provider, content: bytes, now: datetime, *, again: bool = False
+) -> list[Result]:
+    """Parse and apply the event, and store the outcome on its row; returns what came out this time.
+
+    A swept event (it has results) repeats only the updates that may still change; `again` repeats all of them.
+    Raises `NotParseable`, and Django's OperationalError while the database is away: the event then stays unjudged.
+    """
+    parsed = parse(provider, content, event.headers)
+    updates = list(parsed.updates)
+    known = _concerned(provider.name, updates)
+    with correlation.bind(known.correlation_id or event.correlation_id):
+        old = event.results if len(event.results) == len(updates) and not again else []
+        results = _apply_all(provider.name, updates, old, now - event.received_at)
+        _store(event, results, known, now)
+        log.info(
+            "inbound_event_judged",
+            inbound_event=event.pk,
+            source=event.source,
+            outcome=event.outcome,
+            reason=event.reason,
+            jobs=len(results),
+        )
+    return results
+
+
+def _concerned(provider: str, updates: Sequence[ProviderUpdate]) -> Concerned:
+    ids = list(dict.fromkeys(update.job_id for update in updates))
+    correlation_id, subscribers = "", set()
+    for start in range(0, len(ids), LOOKUP_CHUNK):
+        jobs = ExternalJob.objects.filter(provider=provider, job_id__in=ids[start : start + LOOKUP_CHUNK])
+        rows = jobs.values_list("task__subscriber", "task__correlation_id").order_by().distinct()
+        for subscriber, journey in rows:
+            correlation_id = correlation_id or journey
+            subscribers.add(subscriber)
+    return Concerned(correlation_id, sorted(subscribers - {""}))
+
+
+def _apply_all(provider: str, updates: Sequence[ProviderUpdate], old: Sequence[Result], age: timedelta) -> list[Result]:
+    """Apply what is not settled, set by set; what the budget does not cover is deferred."""
+    ends = time.monotonic() + BUDGET_SECONDS
+    results: dict[int, Result] = {index: result for index, result in enumerate(old) if not is_pending(result)}
+    open_indexes = [index for index in range(len(updates)) if index not in results]
+    for start in range(0, len(open_indexes), APPLY_CHUNK):
+        chunk = open_indexes[start : start + APPLY_CHUNK]
+        if time.monotonic() > ends:
+            outcome = [_result(updates[index], Outcome.ACCEPTED, Refusal.DEFERRED) for index in chunk]
+        else:
+            outcome = _apply_chunk(provider, [updates[index] for index in chunk])
+        results.update(zip(chunk, (_give_up(result, age) for result in outcome), strict=True))
+    return [results[index] for index in range(len(updates))]
+
+
+def _apply_chunk(provider: str, updates: Sequence[ProviderUpdate]) -> list[Result]:
+    """One set; if a fault of ours breaks it, one by one, so that it keeps no other job from its news."""
+    try:
+        applied = external.apply_many(updates, provider=provider, cause=Cause.WEBHOOK)
+    except (InterfaceError, OperationalError):
+        raise
+    except Exception:
+        log.exception("inbound_updates_failed", provider=provider, jobs=len(updates))
+        if len(updates) == 1:
+            return [_result(updates[0], Outcome.ACCEPTED, Refusal.APPLY_FAILED)]
+        return [result for update in updates for result in _apply_chunk(provider, [update])]
+    return [
+        _result(update, done.status, done.reason or "", done.task_id)
+        for update, done in zip(updates, applied, strict=True)
+    ]
+
+
+def _result(update: ProviderUpdate, status: str, reason: str, task_id: int | None = None) -> Result:
+    result: Result = {"job_id": update.job_id[:200], "status": str(status)}
+    if update.item_key:
+        result["item_key"] = update.item_key[:200]
+    if reason:
+        result["reason"] = str(reason)
+    if task_id:
+        result["task_id"] = task_id
+    return result
+
+
+def is_pending(result: Result) -> bool:
+    """Whether the sweep should try this one again."""
+    return result["status"] == Outcome.ACCEPTED and result.get("reason", "") in PATIENCE
+
+
+def _give_up(result: Result, age: timedelta) -> Result:
+    """A result that has been pending for too long is settled as ignored, with the reason that is then true."""
+    if not is_pending(result) or age < PATIENCE[result["reason"]]:
+        return result
+    reason = Reason.TASK_NOT_FOUND if result["reason"] == Reason.PARKED else Refusal.APPLY_FAILED
+    return {**result, "status": Outcome.IGNORED.value, "reason": reason.value}
+
+
+def _rank(result: Result) -> int:
+    if is_pending(result):
+        return 0
+    return 1 if result["status"] == Outcome.IGNORED else 2
+
+
+def merge(old: list[Result], new: list[Result]) -> list[Result]:
+    """Result by result the better one, so that a twin or a replay never hides what this event once did."""
+    if len(old) != len(new):
+        return new if not old or max(map(_rank, new), default=0) >= max(map(_rank, old)) else old
+    return [theirs if _rank(theirs) > _rank(mine) else mine for mine, theirs in zip(old, new, strict=True)]
+
+
+def whole(results: Sequence[Result]) -> tuple[str, str]:
+    """Outcome and reason of the whole: applied if any job was, else accepted if any, else ignored."""
+    if not results:
+        return Outcome.IGNORED.value, Reason.UNKNOWN_EVENT.value
+    present = {result["status"] for result in results}
+    outcome = next(word for word in (Outcome.APPLIED, Outcome.ACCEPTED, Outcome.IGNORED) if word in present).value
+    reasons = Counter(result.get("reason", "") for result in results if result["status"] == outcome)
+    return outcome, "" if outcome == Outcome.APPLIED else reasons.most_common(1)[0][0]
+
+
+def _store(event: InboundEvent, results: list[Result], known: Concerned, now: datetime) -> None:
+    """Write the outcome on the row, merged with what a twin may have written meanwhile."""
+    with transaction.atomic():
+        row = InboundEvent.objects.select_for_update().defer("body").get(pk=event.pk)
+        row.results = merge(row.results, results)
+        row.outcome, row.reason = whole(row.results)
+        pending = [PATIENCE[result["reason"]] for result in row.results if is_pending(result)]
+        row.parked_until = row.received_at + max(pending) if pending else None
+        row.subscribers = known.subscribers
+        row.correlation_id = known.correlation_id or row.correlation_id
+        row.judged_at = now
+        fields = ("results", "outcome", "reason", "parked_until", "subscribers", "correlation_id", "judged_at")
+        row.save(update_fields=fields)
+    for name in fields:
+        setattr(event, name, getattr(row, name))

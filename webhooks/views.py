@@ -1,0 +1,70 @@
+"""The public doors for providers: raw body in, reason word out.
+
+No session, no CSRF, no redirect, and never a 500 for what a stranger sends: 200, 400, 401, 404, 405, 413, or 503 while
+our database is away.
+"""
+
+from typing import Any
+
+import structlog
+from django.conf import settings
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils import timezone
+from django.views.decorators.csrf import csrf_exempt
+
+from webhooks import inbox, sources
+from webhooks.bodies import BodyRefused, read_raw
+from webhooks.inbox import Answer
+from webhooks.models import Refusal
+from webhooks.peers import client_address
+
+RETRY_AFTER_SECONDS = 10
+UNSOURCED = "(none)"  # strangers' URLs are counted together, or they could fill the table with names
+log = structlog.get_logger(__name__)
+
+
+@csrf_exempt
+def receive(request: HttpRequest, first: str, second: str = "") -> HttpResponse:
+    """One inbound call. HEAD answers 200 so that a provider may test the address."""
+    if request.method == "HEAD":
+        return HttpResponse()
+    if request.method != "POST":
+        detail = "Providers POST their events here."
+        return JsonResponse(
+            {"status": "refused", "reason": "method_not_allowed", "detail": detail},
+            status=405,
+            headers={"Allow": "POST, HEAD"},
+        )
+    try:
+        answer = _take(request, first, second)
+    except (InterfaceError, OperationalError) as error:
+        log.error("inbound_database_unreachable", error=type(error).__name__)
+        answer = Answer(503, _unavailable(), {"Retry-After": str(RETRY_AFTER_SECONDS)})
+    return JsonResponse(answer.body, status=answer.status_code, headers=answer.headers)
+
+
+def _take(request: HttpRequest, first: str, second: str) -> Answer:
+    """Body first, before anything can fail; then who it is for."""
+    now = timezone.now()
+    try:
+        raw = read_raw(request, settings.INBOUND_MAX_BYTES)
+    except BodyRefused as refused:
+        source = sources.resolve(first, second)
+        inbox.count_refusal(source.name if source else UNSOURCED, refused.reason, now)
+        return inbox.refusal(413 if refused.reason == Refusal.TOO_LARGE else 400, refused.reason)
+    source = sources.resolve(first, second)
+    if source is None:
+        inbox.count_refusal(UNSOURCED, Refusal.UNKNOWN_SOURCE, now)
+        return inbox.refusal(404, Refusal.UNKNOWN_SOURCE)
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    token = request.GET.get("token", "")
+    return inbox.receive(source, raw, headers, client_address(request), token=token, now=now)
+
+
+def _unavailable() -> dict[str, Any]:
+    return {
+        "status": "refused",
+        "reason": "database_unavailable",
+        "detail": "Nothing was taken; please send it again.",
+    }
