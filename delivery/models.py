@@ -8,9 +8,9 @@ from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import Q
+from django.db.models import Case, F, Q, Value, When
 
-from delivery.states import BreakerState, MissingField, RequestForm, RetryProfile, SignatureScheme, State
+from delivery.states import AWAITS_TURN, BreakerState, MissingField, RequestForm, RetryProfile, SignatureScheme, State
 from kernel.secrets import EncryptedJSONField, EncryptedTextField
 
 
@@ -198,7 +198,7 @@ class Event(models.Model):
 class Delivery(models.Model):
     """One event owed to one endpoint. A hot row: no payload here."""
 
-    event = models.ForeignKey(Event, on_delete=models.PROTECT, related_name="deliveries")
+    event = models.ForeignKey(Event, on_delete=models.PROTECT, related_name="deliveries", db_index=False)
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="deliveries", db_index=False)
     state = models.CharField(max_length=12, choices=State.choices, default=State.PENDING)
     attempt_count = models.PositiveSmallIntegerField(default=0)
@@ -239,7 +239,13 @@ class Delivery(models.Model):
                 | (~Q(state="in_flight") & Q(lease_token__isnull=True)),
                 name="delivery_leased_in_flight",
             ),
-            models.UniqueConstraint(fields=["event", "endpoint"], name="delivery_once", condition=Q(is_replay=False)),
+            # Whole, so that it also answers "the deliveries of this event"; each replay is unique by its own id.
+            models.UniqueConstraint(
+                F("event"),
+                F("endpoint"),
+                Case(When(is_replay=True, then=F("id")), default=Value(0), output_field=models.BigIntegerField()),
+                name="delivery_once",
+            ),
         ]
         indexes = [
             # The claim's skip-scan. There must be no global due index beside it: the planner would flip to it.
@@ -248,8 +254,10 @@ class Delivery(models.Model):
                 name="delivery_due",
                 condition=Q(state__in=["pending", "failed"]),
             ),
-            models.Index(fields=["endpoint"], name="delivery_in_flight", condition=Q(state="in_flight")),
-            models.Index(fields=["leased_until"], name="delivery_leased", condition=Q(state="in_flight")),
+            # Counted by the claim for its cap, read whole by the rescue: it never has more rows than are in the air.
+            models.Index(
+                fields=["endpoint", "leased_until"], name="delivery_in_flight", condition=Q(state="in_flight")
+            ),
             models.Index(fields=["endpoint", "-id"], name="delivery_by_endpoint"),
             models.Index(fields=["endpoint", "id"], name="delivery_dead", condition=Q(state="dead_letter")),
             models.Index(
@@ -257,7 +265,13 @@ class Delivery(models.Model):
                 name="delivery_ordered",
                 condition=~Q(ordering_key="") & Q(state__in=["pending", "failed", "in_flight", "dead_letter"]),
             ),
-            models.Index(fields=["state", "-id"], name="delivery_state"),
+            # Not for the two states that every delivery passes through: each index entry is paid for on the hot path.
+            models.Index(
+                fields=["state", "-id"],
+                name="delivery_state",
+                condition=Q(state__in=["pending", "failed", "dead_letter", "cancelled"]),
+            ),
+            models.Index(fields=["replay_of"], name="delivery_replay", condition=Q(replay_of__isnull=False)),
             models.Index(fields=["finished_at"], name="delivery_finished", condition=Q(finished_at__isnull=False)),
         ]
 
@@ -267,6 +281,11 @@ class Delivery(models.Model):
     @property
     def is_final(self) -> bool:
         return self.state in (State.DELIVERED, State.DEAD_LETTER, State.CANCELLED)
+
+    @property
+    def awaits_turn(self) -> bool:
+        """An earlier delivery with the same ordering key is not finished yet; until then this one is not due."""
+        return self.state in (State.PENDING, State.FAILED) and self.next_attempt_at >= AWAITS_TURN
 
 
 class Attempt(models.Model):

@@ -1,6 +1,11 @@
 """The words of the delivery side, each list once. Documents and the OpenAPI are made from these."""
 
+from datetime import UTC, datetime
+
 from django.db import models
+
+# `next_attempt_at` of a delivery that stands behind an earlier one with its ordering key; never a time to show.
+AWAITS_TURN = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 class State(models.TextChoices):
