@@ -1,0 +1,204 @@
+"""The sandbox's API, over the guarded session. A 500 of this provider means that nothing was done, as it documents."""
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+import requests
+from django.conf import settings
+
+from kernel.http import CallFailed, provider_session
+from kernel.parsing import HostileJSON, strict_loads
+from tasks.providers.base import (
+    BadAnswer,
+    Call,
+    ListedJob,
+    NewJob,
+    NotThere,
+    OutcomeUnknown,
+    ParsedCallback,
+    Provider,
+    ProviderDenied,
+    ProviderError,
+    ProviderRejected,
+    ProviderThrottled,
+    ProviderUnavailable,
+    ProviderUpdate,
+    StartedJob,
+    Unparseable,
+)
+from tasks.providers.sandbox import payloads
+
+CALL_SECONDS = 20.0
+IDS_PER_CALL = 100  # keeps the listing's URL under 4 KB
+PAGE = 1000
+_NOTHING_DONE = {500, 503}  # any other 5xx comes from something in between and says nothing of the provider
+
+
+class SandboxProvider(Provider):
+    name = "sandbox"
+    scheme = "standard_webhooks"
+    kinds = frozenset({"map_search", "email_generation", "scoring"})
+    max_batch = 1000
+
+    def __init__(self, base_url: str, key: str, webhook_secret: str, *, call_seconds: float = CALL_SECONDS) -> None:
+        self._base = base_url.rstrip("/")
+        self._key = key
+        self._secret = webhook_secret
+        self._seconds = call_seconds
+        self._local = threading.local()
+
+    @classmethod
+    def from_settings(cls) -> "SandboxProvider":
+        """The configured one: the same object while the settings stay, so that its connections are reused."""
+        wanted = (settings.SANDBOX_PROVIDER_URL, settings.SANDBOX_PROVIDER_KEY, settings.SANDBOX_WEBHOOK_SECRET)
+        if _configured.get("by") != wanted:
+            _configured.update(by=wanted, provider=cls(*wanted))
+        provider: SandboxProvider = _configured["provider"]
+        return provider
+
+    def secrets(self) -> list[str]:
+        return [self._secret] if self._secret else []
+
+    def start(self, kind: str, job: NewJob, call: Call) -> StartedJob:
+        body = {"input": dict(job.input), "reference": job.reference}
+        said = self._call("POST", f"/v1/{kind}/jobs", call=call, json=_with_callback(body, call))
+        return StartedJob(job.reference, _text(said, "job_id"))
+
+    def start_batch(self, kind: str, jobs: Sequence[NewJob], call: Call) -> list[StartedJob]:
+        body = {"jobs": [{"input": dict(job.input), "reference": job.reference} for job in jobs]}
+        said = self._call("POST", f"/v1/{kind}/batches", call=call, json=_with_callback(body, call))
+        batch_id = _text(said, "batch_id")
+        return [StartedJob(_text(job, "reference"), _text(job, "job_id"), batch_id) for job in _jobs(said)]
+
+    def status(self, job_id: str) -> ProviderUpdate:
+        return _read(payloads.update, self._call("GET", f"/v1/jobs/{quote(job_id, safe='')}"))
+
+    def list_jobs(
+        self, *, job_ids: Iterable[str] = (), references: Iterable[str] = (), since: datetime | None = None
+    ) -> list[ListedJob]:
+        found: list[ListedJob] = []
+        for name, values in (("ids", list(job_ids)), ("reference", list(references))):
+            for start in range(0, len(values), IDS_PER_CALL):
+                found += self._pages({name: ",".join(values[start : start + IDS_PER_CALL])})
+        if since is not None:
+            found += self._pages({"since": since.isoformat()})
+        return found
+
+    def result(self, job_id: str, item_key: str = "") -> Any:
+        return self._call("GET", f"/v1/jobs/{quote(job_id, safe='')}/result")
+
+    def cancel(self, job_id: str) -> ProviderUpdate:
+        return _read(payloads.update, self._call("POST", f"/v1/jobs/{quote(job_id, safe='')}/cancel"))
+
+    def parse(self, body: bytes, headers: Mapping[str, str]) -> ParsedCallback:
+        return payloads.parse(body)
+
+    def _pages(self, query: dict[str, str]) -> list[ListedJob]:
+        found: list[ListedJob] = []
+        cursor = ""
+        while True:
+            more = {"cursor": cursor} if cursor else {}
+            said = self._call("GET", "/v1/jobs", params={**query, **more, "limit": str(PAGE)})
+            found += [_read(payloads.listed, job) for job in _jobs(said)]
+            cursor = str(said.get("next_cursor") or "")
+            if not cursor:
+                return found
+
+    def _call(self, method: str, path: str, *, call: Call | None = None, **request: Any) -> Any:
+        headers = {"x-correlation-id": call.correlation_id, **call.headers} if call and call.correlation_id else {}
+        try:
+            answer = self._session().request(method, self._base + path, headers=headers, **request)
+        except CallFailed as error:
+            kind = OutcomeUnknown if error.maybe_sent and method == "POST" else ProviderUnavailable
+            raise kind(error.detail) from error
+        return _judged(answer)
+
+    def _session(self) -> requests.Session:
+        session: requests.Session | None = getattr(self._local, "session", None)
+        if session is None:
+            session = self._local.session = provider_session(
+                allowed_networks=tuple(settings.PROVIDER_ALLOWED_NETWORKS),
+                total_seconds=self._seconds,
+                headers={"authorization": f"Bearer {self._key}", "accept": "application/json"},
+            )
+        return session
+
+
+_configured: dict[str, Any] = {}
+
+
+def _with_callback(body: dict[str, Any], call: Call) -> dict[str, Any]:
+    return {**body, "webhook_url": call.webhook_url} if call.webhook_url else body
+
+
+def _judged(answer: requests.Response) -> Any:
+    """The answer's JSON, or the typed error that its status stands for."""
+    if 200 <= answer.status_code < 300:
+        return _document(answer)
+    code, message = _refusal(answer)
+    words = f"{answer.status_code} {code}: {message}" if code else f"The provider answered {answer.status_code}."
+    raise _error_for(answer, code, words)
+
+
+def _error_for(answer: requests.Response, code: str, words: str) -> ProviderError:
+    status = answer.status_code
+    if status == 429:
+        return ProviderThrottled(words, _seconds(answer.headers.get("retry-after")))
+    if status in {401, 403}:
+        return ProviderDenied(words)
+    if status == 404 or code == "not_ready":
+        return NotThere(words)
+    if status in _NOTHING_DONE:
+        return ProviderUnavailable(words)
+    if status >= 500 or status == 408:
+        return OutcomeUnknown(words) if answer.request.method == "POST" else ProviderUnavailable(words)
+    return ProviderRejected(words)
+
+
+def _document(answer: requests.Response) -> Any:
+    try:
+        said = strict_loads(answer.content)
+    except HostileJSON as error:
+        raise BadAnswer(f"The provider's answer cannot be used: {error}.") from None
+    if not isinstance(said, Mapping):
+        raise BadAnswer("The provider's answer is not a JSON object.")
+    return said
+
+
+def _refusal(answer: requests.Response) -> tuple[str, str]:
+    try:
+        error = strict_loads(answer.content)["error"]
+        return str(error["code"])[:60], str(error["message"])[:300]
+    except (HostileJSON, KeyError, TypeError):
+        return "", ""
+
+
+def _seconds(value: str | None) -> float | None:
+    try:
+        return min(max(float(value), 0.0), 3600.0) if value else None
+    except ValueError:
+        return None
+
+
+def _text(said: Any, name: str) -> str:
+    value = said.get(name) if isinstance(said, Mapping) else None
+    if not isinstance(value, str) or not 1 <= len(value) <= 200:
+        raise BadAnswer(f"The provider's answer has no {name}.")
+    return value
+
+
+def _jobs(said: Mapping[str, Any]) -> list[Any]:
+    jobs = said.get("jobs")
+    if not isinstance(jobs, list):
+        raise BadAnswer("The provider's answer has no list of jobs.")
+    return jobs
+
+
+def _read(parse: Any, said: Any) -> Any:
+    try:
+        return parse(said)
+    except Unparseable as error:
+        raise BadAnswer(f"The provider's answer cannot be used: {error}.") from None
