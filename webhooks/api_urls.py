@@ -1,5 +1,10 @@
-"""API addresses of the app `webhooks`."""
+"""API addresses of the inbox, with and without their slash."""
 
-from django.urls import URLPattern
+from rest_framework.routers import SimpleRouter
 
-urlpatterns: list[URLPattern] = []
+from webhooks.api import InboundEventViewSet
+
+router = SimpleRouter()
+router.trailing_slash = "/?"
+router.register("inbound-events", InboundEventViewSet, basename="inboundevent")
+urlpatterns = router.urls
