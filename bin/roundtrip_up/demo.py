@@ -9,7 +9,7 @@ from roundtrip_up.folders import ROOT, Data, write_private
 from roundtrip_up.table import Addresses
 
 
-def write_files(data: Data, addresses: Addresses, kept: Mapping[str, str], product: Mapping[str, str]) -> None:
+def write_files(data: Data, addresses: Addresses, product: Mapping[str, str]) -> None:
     """`demo.json` for scripts (the keys are a contract), `roundtrip.env` for `manage.py`."""
     demo = {
         "url": addresses.url,

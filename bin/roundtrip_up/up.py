@@ -92,7 +92,7 @@ class _Start:
         kept = secrets_of(data)
         self.product = table.settings(self.addresses, kept, servers.urls, os.environ)
         self.env = table.environment(self.product, os.environ)
-        demo.write_files(data, self.addresses, kept, self.product)
+        demo.write_files(data, self.addresses, self.product)
 
     def all(self) -> None:
         self.start_servers()

@@ -52,10 +52,10 @@ def ensure(requirements: str, say: Say, root: Path = ROOT) -> Venv:
         if not (python_works := os.access(python, os.X_OK)) or not stamp.fits(root, requirements):
             _make(folder, python_works, say)
             _install(python, root, requirements, say)
-            stamp.write(root, requirements, _programs(python))
+            stamp.write(root, requirements, programs_of(python))
         programs = stamp.programs()
         if programs is None:  # the clone was moved
-            programs = _programs(python)
+            programs = programs_of(python)
             stamp.write(root, requirements, programs)
     return Venv(python, Path(programs["postgres"]), Path(programs["valkey"]))
 
@@ -189,7 +189,7 @@ def _explain(output: str, what: str) -> Refusal:
     return Refusal(f"{what}: {errors[-1].strip()}. Remove .venv and run this again; if it stays, ask with this line.")
 
 
-def _programs(python: Path) -> dict[str, str]:
+def programs_of(python: Path) -> dict[str, str]:
     """Ask the two packages where their servers lie."""
     asked = subprocess.run([str(python), "-c", ASK_PACKAGES], capture_output=True, text=True, env=_clean_environment())
     if asked.returncode:

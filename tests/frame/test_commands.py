@@ -1,0 +1,165 @@
+"""What bin/up, bin/test and bin/bench say when they cannot go on, and the files that only the owner reads."""
+
+import fcntl
+import json
+import os
+import shutil
+import socket
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from roundtrip_up import demo, ports, table, testing
+from roundtrip_up.folders import ROOT, open_data
+from roundtrip_up.keeping import secrets_of
+from roundtrip_up.refusal import Refusal, about_folder
+from roundtrip_up.servers import not_ready
+from roundtrip_up.supervisor import Backoff
+from roundtrip_up.venv import _explain
+
+
+def run(*argv: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(ROOT / "bin" / argv[0]), *argv[1:]], capture_output=True, text=True, env={**os.environ, **env}, timeout=60
+    )
+
+
+def one_line(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode != 0
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    assert not done.stdout.strip()
+    return lines[0]
+
+
+def test_a_taken_port_is_named_with_a_free_one(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = one_line(run("up", "--port", str(port), "--data", str(tmp_path / "data")))
+    assert line.startswith(f"bin/up: Port {port} is taken. Stop what listens there, or start with --port ")
+    assert ports.is_free(int(line.rstrip(".").split()[-1]))
+
+
+def test_a_second_start_on_the_same_data_says_who_is_there(tmp_path):
+    data = open_data(tmp_path / "data")
+    with data.lock.open("w") as lock:
+        lock.write("process 4711, http://127.0.0.1:8000\n")
+        lock.flush()
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        line = one_line(run("up", "--data", str(data.folder)))
+    assert "already runs on" in line and "process 4711, http://127.0.0.1:8000" in line and "--port 8010" in line
+
+
+def test_a_data_folder_that_cannot_be_written_to(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "choose another folder with --data DIR" in one_line(run("up", "--data", str(tmp_path / "file" / "data")))
+
+
+def test_a_full_disk_and_a_read_only_folder_have_words():
+    full = about_folder(OSError(28, "No space left on device"), Path("/data"), "choose another folder with --data DIR")
+    assert str(full) == "The disk is full at /data. Free some space, or choose another folder with --data DIR."
+    read_only = about_folder(OSError(30, "Read-only file system"), Path("/data"), "choose another")
+    assert "cannot be written to (Read-only file system)" in str(read_only)
+    assert "disk is full" in not_ready("postgres", ["FATAL: could not write lock file: No space left on device"])
+
+
+def test_too_little_room_is_said_before_anything_starts(tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 10**9, 30 * 2**20))
+    with pytest.raises(Refusal, match="Only 30 MB are free on the disk of"):
+        open_data(tmp_path / "data")
+
+
+def test_without_a_python_one_line_says_what_to_install(tmp_path):
+    empty = tmp_path / "bin"
+    empty.mkdir()
+    for name in ("dirname", "sh"):
+        (empty / name).symlink_to(shutil.which(name))
+    assert "Python 3.11 or later is needed" in one_line(run("up", PATH=str(empty), PYTHON=""))
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "the disk is full"),
+        ("NewConnectionError: Failed to establish a new connection: Temporary failure in name resolution", "Go online"),
+        ("PermissionError: [Errno 13] Permission denied: '/x/.venv'", "folder that you own"),
+        ("ERROR: No matching distribution found for x==1", "No matching distribution found for x==1"),
+    ],
+)
+def test_what_pip_says_becomes_one_line(output, words):
+    assert words in str(_explain(f"a\nb\n{output}\n", "The packages could not be installed"))
+
+
+def test_an_unknown_bench_lists_those_there_are():
+    assert "start" in one_line(run("bench", "no_such_bench"))
+
+
+@pytest.mark.parametrize("arguments", [("--port", "eighty"), ("--port", "0"), ("--workers", "0"), ("--nonsense",)])
+def test_arguments_are_checked(arguments):
+    done = run("up", *arguments)
+    assert done.returncode == 2
+    assert "usage: bin/up" in done.stderr
+
+
+def test_demo_json_has_its_keys_and_is_for_the_owner_alone(tmp_path):
+    data = open_data(tmp_path / "data")
+    kept = secrets_of(data)
+    urls = {"DATABASE_URL": "postgresql://d", "CELERY_BROKER_URL": "redis://b", "CHANNEL_LAYER_URL": "redis://c"}
+    addresses = table.Addresses(8000, 21000)
+    demo.write_files(data, addresses, table.settings(addresses, kept, urls, {}))
+    found = json.loads(data.demo.read_text())
+    assert list(found) == [
+        "url", "api_key", "admin_username", "admin_password",
+        "provider_url", "receiver_url", "database_url", "broker_url",
+    ]  # fmt: skip
+    assert found["url"] == "http://127.0.0.1:8000"
+    assert found["database_url"] == "postgresql://d"
+    for path in (data.demo, data.secrets, data.folder / "roundtrip.env"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_secrets_are_random_for_each_data_folder_and_stay(tmp_path):
+    one, other = open_data(tmp_path / "one"), open_data(tmp_path / "other")
+    first = secrets_of(one)
+    assert secrets_of(one) == first
+    assert not {name for name, value in secrets_of(other).items() if value == first[name]} - {"admin_username"}
+    assert first["secret_key"].startswith("demo-")
+
+
+def test_what_the_environment_says_wins_over_what_we_would_say():
+    kept = dict.fromkeys(("secret_key", "master_keys", "admin_username", "admin_password", "api_key"), "ours")
+    environ = {"PUBLIC_BASE_URL": "https://jobs.example.com", "SECRET_KEY_FILE": "/run/secrets/key"}
+    told = table.settings(table.Addresses(8000), kept, {}, environ)
+    assert told["PUBLIC_BASE_URL"] == "https://jobs.example.com"
+    assert "SECRET_KEY" not in told
+    assert not [name for name in told if name.startswith("SANDBOX_")]
+
+
+def test_ports_are_remembered_while_they_are_free(tmp_path):
+    data = open_data(tmp_path / "data")
+    first = ports.remembered(data, ("postgres", "valkey"), avoid=8000)
+    assert ports.remembered(data, ("postgres", "valkey"), avoid=8000) == first
+    with socket.create_server(("127.0.0.1", first["postgres"])):
+        second = ports.remembered(data, ("postgres", "valkey"), avoid=8000)
+    assert second["postgres"] != first["postgres"]
+    assert second["valkey"] == first["valkey"]
+
+
+def test_bin_test_does_not_take_the_servers_of_the_environment():
+    environ = {
+        "DATABASE_URL": "postgresql://production/x",
+        "MASTER_KEYS_FILE": "/x",
+        "ROUNDTRIP_ENV": "demo",
+        "HOME": "/h",
+    }
+    assert testing.clean(environ) == {"HOME": "/h"}
+
+
+def test_the_external_topology_needs_all_three_servers():
+    with pytest.raises(Refusal, match="set CELERY_BROKER_URL, CHANNEL_LAYER_URL as well"):
+        testing._external({"DATABASE_URL": "postgresql://x"})
+
+
+def test_backoff_doubles_up_to_its_limit():
+    assert [Backoff().delay(n) for n in (1, 2, 3, 6, 50)] == [1.0, 2.0, 4.0, 30.0, 30.0]
