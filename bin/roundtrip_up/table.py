@@ -66,9 +66,10 @@ def environment(product: Mapping[str, str], environ: Mapping[str, str]) -> dict[
     return {
         **inherited,
         **product,
+        "DJANGO_SETTINGS_MODULE": "config.settings",
         "PYTHONUNBUFFERED": "1",
         "PYTHONUTF8": "1",
-        "DJANGO_SETTINGS_MODULE": "config.settings",
+        "PYTHONWARNINGS": "ignore::UserWarning:django.forms.fields",  # django-unfold deprecates a widget of its own
     }
 
 
