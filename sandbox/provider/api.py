@@ -20,7 +20,7 @@ from sandbox.provider.runner import Runner
 from sandbox.provider.sender import Sender
 from sandbox.provider.stats import Stats
 from sandbox.settings import Settings
-from sandbox.times import unix
+from sandbox.times import lower_bound
 from sandbox.web import Outcome, Request, json_answer
 
 MAX_BATCH = 10_000
@@ -125,6 +125,7 @@ class Provider:
             for job_input, reference in entries
         ]
         self.stats.jobs[kind]["started"] += len(started)
+        kinds.prepare(kind)
         self.runner.add(started)
         return started
 
@@ -135,12 +136,13 @@ class Provider:
         return job
 
     def _status(self, job_id: str) -> Reply:
-        self.stats.call("status")
-        return 200, self._job(job_id).shown()
+        job = self._job(job_id)
+        self.stats.call("status", job.kind)
+        return 200, job.shown()
 
     async def _result(self, job_id: str) -> Reply:
-        self.stats.call("result")
         job = self._job(job_id)
+        self.stats.call("result", job.kind)
         if not job.finished:
             raise Refusal(409, "not_ready", f"The job is {job.said_status}. Ask again later.")
         if job.status != "completed":
@@ -148,8 +150,8 @@ class Provider:
         return 200, await kinds.result_of(job.kind, job.input)
 
     def _cancel(self, job_id: str) -> Reply:
-        self.stats.call("cancel")
         job = self._job(job_id)
+        self.stats.call("cancel", job.kind)
         self.runner.cancel(job)
         return 200, job.shown()
 
@@ -291,7 +293,7 @@ def _number(query: dict[str, list[str]], name: str, default: float) -> float:
 
 
 def _time(query: dict[str, list[str]], name: str) -> float:
-    return _parsed(query, name, 0.0, unix, "a time: ISO 8601 or Unix seconds")
+    return _parsed(query, name, 0.0, lower_bound, "a time: ISO 8601 or Unix seconds")
 
 
 def _parsed(query: dict[str, list[str]], name: str, default: float, parse: Callable[[str], float], what: str) -> float:

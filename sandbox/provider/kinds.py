@@ -35,6 +35,12 @@ def checked(kind: str, value: Any) -> dict[str, Any]:
     return given
 
 
+def prepare(kind: str) -> None:
+    """Begin what a result of this kind will need, so that it is there when the first job is done."""
+    if kind == "map_search":
+        gazetteer.world()
+
+
 async def result_of(kind: str, job_input: dict[str, Any]) -> dict[str, Any]:
     """Made when it is asked for, always the same for the same input; so finished jobs need no memory for it."""
     if kind == "map_search":

@@ -12,7 +12,7 @@ from sandbox.receiver.behaviours import Behaviour
 from sandbox.receiver.journal import Journal
 from sandbox.settings import Settings
 from sandbox.signing import secret_bytes, verify
-from sandbox.times import unix
+from sandbox.times import lower_bound
 from sandbox.web import Outcome, Request, json_answer
 
 MAX_ROUTES = 20_000
@@ -161,7 +161,7 @@ def _object(request: Request) -> dict[str, Any]:
 def _filters(query: dict[str, str]) -> dict[str, Any]:
     return {
         "path": query.get("path", ""),
-        "since": unix(query["since"]) if query.get("since") else 0.0,
+        "since": lower_bound(query["since"]) if query.get("since") else 0.0,
         "after": int(query.get("after") or 0),
         "webhook_id": query.get("webhook_id", ""),
         "type": query.get("type", ""),

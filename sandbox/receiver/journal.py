@@ -6,11 +6,12 @@ Bounded twice: by entries, and by bytes of detail. An entry whose detail is gone
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
+from sandbox.receiver.summary import summary_of
 from sandbox.times import iso
 from sandbox.web import Headers
 
@@ -32,6 +33,10 @@ class Entry(NamedTuple):
     """What was answered; 0 where the connection was closed without an answer."""
     signature: str
     type: str
+
+
+Row = tuple[Any, ...]
+AT, _, PATH, _, WEBHOOK_ID, _, SIGNATURE, TYPE = range(len(Entry._fields))
 
 
 class Journal:
@@ -98,26 +103,30 @@ class Journal:
         webhook_id: str = "",
         type: str = "",
         signature: str = "",
-    ) -> Iterator[tuple[int, Entry]]:
-        """Numbered entries, oldest first. `path` takes in everything below it."""
+    ) -> Iterator[tuple[int, Row]]:
+        """Numbered rows, oldest first. `path` takes in everything below it."""
         wanted_id, below = webhook_id.encode(), path.rstrip("/") + "/"
         first = self.total - len(self) + 1
         rows = islice(zip(*self._columns, strict=True), max(0, after - first + 1), None)
-        for number, entry in enumerate(map(Entry._make, rows), max(first, after + 1)):
+        numbered = enumerate(rows, max(first, after + 1))
+        if not (path or since or webhook_id or type or signature):
+            yield from numbered
+            return
+        for number, row in numbered:
             if (
-                (not path or entry.path == path or entry.path.startswith(below))
-                and entry.at >= since
-                and (not wanted_id or entry.webhook_id == wanted_id)
-                and (not type or entry.type == type)
-                and (not signature or entry.signature == signature)
+                (not path or row[PATH] == path or row[PATH].startswith(below))
+                and row[AT] >= since
+                and (not wanted_id or row[WEBHOOK_ID] == wanted_id)
+                and (not type or row[TYPE] == type)
+                and (not signature or row[SIGNATURE] == signature)
             ):
-                yield number, entry
+                yield number, row
 
     def page(self, *, limit: int, offset: int, newest_first: bool, **filters: Any) -> dict[str, Any]:
         numbered = list(self.select(**filters))
         if newest_first:
             numbered.reverse()
-        shown = [_shown(number, entry, self._detail(number)) for number, entry in numbered[offset : offset + limit]]
+        shown = [_shown(number, Entry(*row), self._detail(number)) for number, row in numbered[offset : offset + limit]]
         return {"count": len(numbered), "total": self.total, "entries": shown}
 
     def _detail(self, number: int) -> bytes | None:
@@ -127,48 +136,10 @@ class Journal:
 
     def summary(self, **filters: Any) -> dict[str, Any]:
         """Counts over the entries still kept; `truncated` says when there were more."""
-        paths: dict[str, _Counts] = {}
-        types: dict[str, _Counts] = {}
-        everything = _Counts()
-        for _, entry in self.select(**filters):
-            everything.add(entry)
-            paths.setdefault(entry.path, _Counts()).add(entry)
-            types.setdefault(entry.type, _Counts()).add(entry)
         return {
-            **everything.shown(),
+            **summary_of(row for _, row in self.select(**filters)),
             "total": self.total,
             "truncated": self.total > len(self),
-            "paths": {path: counts.shown() for path, counts in paths.items()},
-            "types": {type_ or "(none)": counts.shown() for type_, counts in types.items()},
-        }
-
-
-class _Counts:
-    __slots__ = ("ids", "ok_ids", "requests", "signatures", "statuses")
-
-    def __init__(self) -> None:
-        self.requests = 0
-        self.ids: set[bytes] = set()
-        self.ok_ids: set[bytes] = set()
-        self.signatures: Counter[str] = Counter()
-        self.statuses: Counter[int] = Counter()
-
-    def add(self, entry: Entry) -> None:
-        self.requests += 1
-        self.signatures[entry.signature] += 1
-        self.statuses[entry.status] += 1
-        if entry.webhook_id:
-            self.ids.add(entry.webhook_id)
-            if 200 <= entry.status < 300:
-                self.ok_ids.add(entry.webhook_id)
-
-    def shown(self) -> dict[str, Any]:
-        return {
-            "requests": self.requests,
-            "distinct_webhook_ids": len(self.ids),
-            "distinct_accepted_webhook_ids": len(self.ok_ids),
-            "signatures": dict(self.signatures),
-            "statuses": {str(status): count for status, count in self.statuses.items()},
         }
 
 
