@@ -6,6 +6,7 @@ disk loses the files' lines, and neither ever blocks or raises.
 
 import contextlib
 import os
+import re
 import select
 import stat
 import time
@@ -17,6 +18,7 @@ FILE_BYTES = 10 * 1024 * 1024
 OLD_FILES = 3
 WAITING_LINES = 5_000
 NAME_WIDTH = 17
+EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Configured|configured)\b.*: ?\S")
 COLOURS = (36, 32, 33, 35, 34, 96, 92, 93, 95, 94)
 
 
@@ -143,6 +145,11 @@ class Logs:
     def tail(self, name: str) -> list[str]:
         """The last lines of a process."""
         return list(self._tails.get(name, ()))
+
+    def complaint(self, name: str) -> str:
+        """The line that says what went wrong: the last one that looks like an exception, or just the last one."""
+        lines = [line for line in reversed(self.tail(name)) if line.strip()]
+        return next((line for line in lines if EXCEPTION.match(line)), lines[0] if lines else "no output").rstrip(". ")
 
     def _label(self, name: str) -> str:
         label = f"{name:<{NAME_WIDTH}}|"

@@ -125,7 +125,7 @@ class _Start:
         script = ROOT / "bin" / "roundtrip_up" / "prepare.py"
         status = self.supervisor.call(Program("prepare", (str(self.python), str(script)), env=self.env, cwd=ROOT))
         if status:
-            last = next((line for line in reversed(self.supervisor.logs.tail("prepare")) if line.strip()), "no output")
+            last = self.supervisor.logs.complaint("prepare")
             raise Refusal(f"The database could not be prepared: {last}. {self._remedy()}")
 
     def _remedy(self) -> str:
@@ -143,7 +143,7 @@ class _Start:
 
         ready_in_time = self.supervisor.wait_for(ready, WEB_READY_SECONDS, every=0.15)
         if child.failures >= 3:
-            last = next((line for line in reversed(self.supervisor.logs.tail("web")) if line.strip()), "no output")
+            last = self.supervisor.logs.complaint("web")
             raise Refusal(f"The web process does not stay up: {last}. More in {self.data.log / 'web.log'}.")
         if not ready_in_time:
             says = f"answers {answer[0]}" if answer[0] else "does not answer"
