@@ -67,6 +67,10 @@ def get(name: str) -> Kind:
     return kind
 
 
+def exists(name: str) -> bool:
+    return str(name).replace("-", "_") in KINDS
+
+
 def policy_for(name: str) -> KindPolicy:
     """The operator's settings of a kind; made with the defaults when it is first asked for."""
     policy = KindPolicy.objects.filter(kind=name).first()

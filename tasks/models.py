@@ -123,7 +123,10 @@ class Task(models.Model):
 
 
 class ExternalJob(models.Model):
-    """The provider's run of a task. A task may have several, one an attempt; only the newest counts."""
+    """The provider's run of a task. A task may have several, one after the other; only the newest counts.
+
+    Several may carry one attempt: a start that came to nothing is not charged.
+    """
 
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="jobs")
     provider = models.CharField(max_length=60)
@@ -156,7 +159,9 @@ class ExternalJob(models.Model):
             models.UniqueConstraint(
                 fields=["provider", "job_id", "item_key"], name="externaljob_one_row", condition=~Q(job_id="")
             ),
-            models.UniqueConstraint(fields=["task", "attempt"], name="externaljob_one_an_attempt"),
+            models.UniqueConstraint(
+                fields=["task"], name="externaljob_one_open", condition=Q(state__in=["submitting", "submitted"])
+            ),
             models.CheckConstraint(condition=Q(state__in=JobState.values), name="externaljob_state_known"),
         ]
         indexes = [
@@ -165,6 +170,7 @@ class ExternalJob(models.Model):
                 name="externaljob_open",
                 condition=Q(state__in=["submitting", "submitted"]),
             ),
+            models.Index(fields=["finished_at"], name="externaljob_finished", condition=Q(finished_at__isnull=False)),
         ]
 
     def __str__(self) -> str:
@@ -228,6 +234,7 @@ class ScheduleRun(models.Model):
     due_at = models.DateTimeField()
     task = models.ForeignKey(Task, null=True, blank=True, on_delete=models.SET_NULL)
     is_skipped = models.BooleanField(default=False)
+    reason = models.CharField(max_length=200, blank=True, help_text="Why it made no task.")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -251,6 +258,14 @@ class KindPolicy(models.Model):
     attempt_limit = models.PositiveSmallIntegerField(default=3)
     timeout_seconds = models.PositiveIntegerField(default=3600, help_text="How long one attempt may take.")
     batch_size = models.PositiveIntegerField(default=50, help_text="Most tasks in one start call.")
+    held_until = models.DateTimeField(null=True, blank=True, editable=False, help_text="No starts before, by itself.")
+    hold_reason = models.CharField(max_length=60, blank=True, editable=False)
+    hold_text = models.CharField(max_length=300, blank=True, editable=False)
+    failure_count = models.PositiveSmallIntegerField(
+        default=0, editable=False, help_text="Start calls in a row that the provider could not take."
+    )
+    tokens = models.FloatField(null=True, blank=True, editable=False, help_text="Of the rate limit's bucket.")
+    tokens_at = models.DateTimeField(null=True, blank=True, editable=False)
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:

@@ -111,8 +111,11 @@ _by_key: dict[int, Mapping[str, Any]] = {}
 def problems(schema: Mapping[str, Any], value: Any) -> list[Problem]:
     """What is wrong with an input, as `{field, code, detail}`; `field` is a dotted path, `input` for the whole."""
     _by_key.setdefault(id(schema), schema)
-    found = [row for error in _validator(id(schema)).iter_errors(value) for row in _rows(error)]
-    return found or _unstorable(value)
+    found: dict[str, Problem] = {}
+    for error in _validator(id(schema)).iter_errors(value):
+        for row in _rows(error):
+            found.setdefault(row["field"], row)  # one word for a field is enough
+    return list(found.values()) or _unstorable(value)
 
 
 def _rows(error: ValidationError) -> list[Problem]:

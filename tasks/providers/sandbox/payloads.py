@@ -32,7 +32,7 @@ def parse(body: bytes) -> ParsedCallback:
         raise Unparseable("the body is not a JSON object")
     if "jobs" not in said and "job_id" not in said and isinstance(said.get("type"), str):
         return ParsedCallback(unknown_event=said["type"][:60])
-    jobs = said["jobs"] if "jobs" in said else [said]
+    jobs = said.get("jobs", [said])
     if not isinstance(jobs, list) or len(jobs) > MAX_UPDATES:
         raise Unparseable(f"jobs is not a list of at most {MAX_UPDATES} jobs")
     updates = tuple(update(job, f"jobs[{index}]") for index, job in enumerate(jobs))

@@ -1,0 +1,84 @@
+"""The events that tell subscribers how their work ended. Pure: rows in, new events out; the ledger records them.
+
+They say what happened and where to look, not the result itself: that is read from the API, with the reader's rights.
+Their uids are derived, so that the database itself refuses a second announcement of the same end.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+from django.conf import settings
+
+from delivery.events import NewEvent
+from tasks.models import Batch, Task
+from tasks.states import State
+
+TASK_EVENTS = {
+    State.SUCCEEDED.value: "task.succeeded",
+    State.DEAD_LETTER.value: "task.dead_lettered",
+    State.CANCELLED.value: "task.cancelled",
+}
+BATCH_COMPLETED = "batch.completed"
+
+
+def of_tasks(tasks: Iterable[Task]) -> list[NewEvent]:
+    """One event for each task that has just become final."""
+    return [_of_task(task, TASK_EVENTS[task.state]) for task in tasks if task.state in TASK_EVENTS]
+
+
+def of_batches(batches: Iterable[Batch]) -> list[NewEvent]:
+    return [_of_batch(batch) for batch in batches]
+
+
+def _of_task(task: Task, type: str) -> NewEvent:
+    data: dict[str, Any] = {
+        "task_id": str(task.pk),
+        "kind": task.kind,
+        "state": task.state,
+        "reference": task.reference,
+        "batch_id": str(task.batch_id) if task.batch_id else None,
+        "attempt_count": task.attempt_count,
+        "finished_at": task.finished_at.isoformat() if task.finished_at else None,
+        "url": f"{settings.PUBLIC_BASE_URL}/api/v1/tasks/{task.pk}/",
+    }
+    if task.state != State.SUCCEEDED:
+        data["error"] = {"code": task.error_code, "detail": task.error_text} if task.error_code else None
+    return NewEvent(
+        type,
+        data,
+        subscriber=task.subscriber,
+        uid=_uid(task, type, task.redrive_count),
+        occurred_at=task.finished_at,
+        correlation_id=task.correlation_id,
+        caller=task.caller,
+    )
+
+
+def _of_batch(batch: Batch) -> NewEvent:
+    data: dict[str, Any] = {
+        "batch_id": str(batch.pk),
+        "kind": batch.kind,
+        "reference": batch.reference,
+        "revision": batch.revision,
+        "outcome": batch.outcome,
+        "total": batch.total,
+        "counts": batch.counts,
+        "completed_at": batch.completed_at.isoformat() if batch.completed_at else None,
+        "url": f"{settings.PUBLIC_BASE_URL}/api/v1/batches/{batch.pk}/",
+    }
+    return NewEvent(
+        BATCH_COMPLETED,
+        data,
+        subscriber=batch.subscriber,
+        uid=_uid(batch, BATCH_COMPLETED, batch.revision),
+        occurred_at=batch.completed_at,
+        correlation_id=batch.correlation_id,
+        caller=batch.caller,
+    )
+
+
+def _uid(row: Task | Batch, type: str, turn: int) -> str:
+    """The creation time is in it, so that ids of another or a reset installation never make the same uid."""
+    words = f"{type}|{row.pk}|{row.created_at.isoformat()}|{turn}"
+    return f"evt_{hashlib.sha256(words.encode()).hexdigest()[:28]}"
