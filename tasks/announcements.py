@@ -31,6 +31,11 @@ def of_batches(batches: Iterable[Batch]) -> list[NewEvent]:
     return [_of_batch(batch) for batch in batches]
 
 
+def uids_of(task: Task) -> list[str]:
+    """The uids of every event this task can have been announced by so far, for whoever looks them up."""
+    return [_uid(task, type, turn) for type in TASK_EVENTS.values() for turn in range(task.redrive_count + 1)]
+
+
 def _of_task(task: Task, type: str) -> NewEvent:
     data: dict[str, Any] = {
         "task_id": str(task.pk),

@@ -1,5 +1,13 @@
-"""API addresses of the app `tasks`."""
+"""API addresses of tasks, batches and kinds, with and without their slash."""
 
-from django.urls import URLPattern
+from rest_framework.routers import SimpleRouter
 
-urlpatterns: list[URLPattern] = []
+from tasks.api.kinds import KindViewSet
+from tasks.api.views import BatchViewSet, TaskViewSet
+
+router = SimpleRouter()
+router.trailing_slash = "/?"
+router.register("tasks", TaskViewSet, basename="task")
+router.register("batches", BatchViewSet, basename="batch")
+router.register("kinds", KindViewSet, basename="kind")
+urlpatterns = router.urls

@@ -1,0 +1,68 @@
+"""One request type per kind for the OpenAPI, made from the kinds' own JSON Schemas, told apart by `kind`.
+
+So a generated client has one typed method body per mutation. Only for the document: requests are checked by the kinds.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from drf_spectacular.utils import PolymorphicProxySerializer
+from rest_framework import serializers
+
+from tasks import kinds
+from tasks.api.shapes import NewBatchSerializer, NewTaskSerializer
+from tasks.kinds import Kind
+
+
+def as_openapi(schema: Any) -> Any:
+    """A JSON Schema of 2020-12 in the dialect of OpenAPI 3.0, which knows `nullable` and no list of types."""
+    if isinstance(schema, list):
+        return [as_openapi(item) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    made = {key: as_openapi(value) for key, value in schema.items()}
+    types = made.get("type")
+    if isinstance(types, list):
+        made["type"] = next(name for name in types if name != "null")
+        made["nullable"] = "null" in types
+    return made
+
+
+def _input_field(kind: Kind) -> serializers.Field:
+    field = serializers.JSONField(help_text=f"Input of {kind.title}.")
+    field._spectacular_annotation = {"field": as_openapi(kind.schema)}  # type: ignore[attr-defined]
+    return field
+
+
+def _class(name: str, base: type[serializers.Serializer], fields: dict[str, Any], words: str) -> type:
+    return type(name, (base,), {**fields, "__doc__": words})
+
+
+def _camel(kind: Kind) -> str:
+    return "".join(part.capitalize() for part in kind.name.split("_"))
+
+
+def _task_of(kind: Kind) -> type[serializers.Serializer]:
+    fields = {"kind": serializers.ChoiceField([kind.name]), "input": _input_field(kind)}
+    return _class(f"{_camel(kind)}TaskSerializer", NewTaskSerializer, fields, f"{kind.title}: one task.")
+
+
+def _batch_of(kind: Kind) -> type[serializers.Serializer]:
+    reference = serializers.CharField(max_length=200, required=False)
+    item = _class(
+        f"{_camel(kind)}BatchItemSerializer",
+        serializers.Serializer,
+        {"input": _input_field(kind), "reference": reference},
+        f"{kind.title}: one task of a batch.",
+    )
+    fields = {"kind": serializers.ChoiceField([kind.name]), "tasks": item(many=True)}
+    return _class(f"{_camel(kind)}BatchSerializer", NewBatchSerializer, fields, f"{kind.title}: a batch.")
+
+
+def _by_kind(name: str, make: Any) -> PolymorphicProxySerializer:
+    types = {kind.name: make(kind) for kind in kinds.KINDS.values()}
+    return PolymorphicProxySerializer(component_name=name, serializers=types, resource_type_field_name="kind")
+
+
+NEW_TASK = _by_kind("NewTask", _task_of)
+NEW_BATCH = _by_kind("NewBatch", _batch_of)
