@@ -15,7 +15,7 @@ from roundtrip_up.folders import Data, open_data
 from roundtrip_up.keeping import read_json
 from roundtrip_up.leftovers import end_leftovers
 from roundtrip_up.refusal import Refusal, about_folder
-from roundtrip_up.unprivileged import forget
+from roundtrip_up.unprivileged import ELSEWHERE, forget
 
 PREFIX = "roundtrip-run-"
 
@@ -49,13 +49,32 @@ def _remove(data: Data) -> None:
 def _clear_dead_ones() -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         data = Data(folder)
-        with contextlib.suppress(OSError):
-            if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
-                continue
-            descriptor = os.open(data.lock, os.O_RDWR)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with contextlib.suppress(OSError), _unused(data):
+            if not folder.is_symlink() and folder.stat().st_uid == os.geteuid():
                 end_leftovers(data.processes)
                 _remove(data)
-            finally:
-                os.close(descriptor)
+
+
+def clear_outside() -> None:
+    """As root: remove servers' data that lies outside data folders in the temporary folder which nobody runs (any more)."""
+    temporary = Path(tempfile.gettempdir()).resolve()
+    for mark in (mark for folder in ELSEWHERE for mark in folder.glob("*/belongs-to")):
+        with contextlib.suppress(OSError):
+            data = Data(Path(mark.read_text(encoding="utf-8").strip()))
+            if data.folder.is_relative_to(temporary):
+                with _unused(data):
+                    shutil.rmtree(mark.parent)
+
+
+@contextlib.contextmanager
+def _unused(data: Data) -> Iterator[None]:
+    """OSError where a living run holds the data folder."""
+    if not data.folder.exists():
+        yield
+        return
+    descriptor = os.open(data.lock, os.O_RDWR)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)

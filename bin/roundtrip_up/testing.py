@@ -24,10 +24,13 @@ NO_TESTS = 5
 def test(topology: str, pytest_arguments: list[str]) -> int:
     """Run pytest; its exit status."""
     found = venv.ensure(venv.DEVELOPMENT, lambda text: print(text, flush=True))
-    if topology == "external":
-        return _pytest(found, pytest_arguments, _external(os.environ))
-    with scratch.data_folder() as data, running(data, plan(data, found, {}, settings=FORGETFUL)) as servers:
-        return _pytest(found, pytest_arguments, servers.urls)
+    try:
+        if topology == "external":
+            return _pytest(found, pytest_arguments, _external(os.environ))
+        with scratch.data_folder() as data, running(data, plan(data, found, {}, settings=FORGETFUL)) as servers:
+            return _pytest(found, pytest_arguments, servers.urls)
+    finally:
+        scratch.clear_outside()  # of the systems that tests started in pytest's folders
 
 
 def _external(environ: Mapping[str, str]) -> dict[str, str]:
