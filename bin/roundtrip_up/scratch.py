@@ -56,7 +56,7 @@ def _clear_dead_ones() -> None:
 
 
 def clear_outside() -> None:
-    """As root: remove servers' data that lies outside data folders in the temporary folder which nobody runs (any more)."""
+    """As root: remove what unused data folders in the temporary folder have outside of themselves."""
     temporary = Path(tempfile.gettempdir()).resolve()
     for mark in (mark for folder in ELSEWHERE for mark in folder.glob("*/belongs-to")):
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""bin/up as a whole, with the product in it: kill -9 and recovery, data that stays, processes that come back, no orphan."""
+"""bin/up as a whole, with the product in it: kill -9 and recovery, data that stays, processes that come back."""
 
 import json
 import os
