@@ -169,27 +169,23 @@ def _dial(call: _Call, host: str, port: int, addresses: list[str]) -> socket.soc
     raise call.fail(ConnectionFailed(f"No connection to {host}: {reason}.", maybe_sent=False))
 
 
-class _Guarded:
-    """What both connection classes change: where sockets come from, and which ones the deadline can cut."""
+class _Connection(HTTPConnection):
+    """Where sockets come from, and which ones the deadline can cut."""
 
     def _new_conn(self) -> socket.socket:
-        return _connect(self._dns_host, self.port or 80)  # type: ignore[attr-defined]
+        return _connect(self._dns_host, self.port or 80)
 
     def send(self, data: Any) -> None:
-        if self.sock is None:  # type: ignore[has-type]
-            self.connect()  # type: ignore[attr-defined]
+        if self.sock is None:
+            self.connect()
         call = _call()
         if not call.sent:
-            call.watch(self.sock)  # type: ignore[attr-defined]  # also where the connection is a reused one
+            call.watch(self.sock)  # also where the connection is a reused one
             call.sent = True
-        super().send(data)  # type: ignore[misc]
+        super().send(data)
 
 
-class _Connection(_Guarded, HTTPConnection):
-    pass
-
-
-class _TlsConnection(_Guarded, HTTPSConnection):
+class _TlsConnection(_Connection, HTTPSConnection):
     pass
 
 

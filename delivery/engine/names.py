@@ -83,6 +83,7 @@ class Names:
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
         self._waiting: dict[str, list[Callable[[str], None]]] = {}
+        self._running: set[str] = set()
         self._fast = _Lane(self._work, self.config.max_threads, self.config.idle_thread_seconds)
         self._slow = _Lane(self._work, self.config.max_slow_threads, self.config.idle_thread_seconds)
         self._answered_at = float("-inf")
@@ -115,11 +116,12 @@ class Names:
         """The answer for somebody who has waited for this name long enough."""
         with self._lock:
             entry = self._entries.get(host)
-            answer = self._stale(entry) or self._blame()
+            answer = self._stale(entry) or self._blame(queued=host in self._waiting and host not in self._running)
             if entry is None or self._clock() >= entry.until:
                 seconds = self._negative_seconds(answer)
                 good_at = entry.good_at if entry else 0.0
-                self._entries[host] = _Entry(answer, self._clock() + seconds, good_at, slow=True)
+                asked = answer.fault is not NameFault.RESOLVER
+                self._entries[host] = _Entry(answer, self._clock() + seconds, good_at, slow=asked)
             return answer
 
     def close(self) -> None:
@@ -129,8 +131,10 @@ class Names:
 
     def _work(self, host: str) -> None:
         started = self._clock()
+        self._running.add(host)
         answer = self._look_up(host)
         with self._lock:
+            self._running.discard(host)
             self._store(host, answer, slow=self._clock() - started >= self.config.slow_seconds)
             callbacks = self._waiting.pop(host, [])
         for done in callbacks:
@@ -186,7 +190,9 @@ class Names:
             return self.config.resolver_fault_seconds
         return self.config.negative_seconds
 
-    def _blame(self) -> Answer:
+    def _blame(self, *, queued: bool = False) -> Answer:
+        if queued:
+            return Answer(fault=NameFault.RESOLVER, detail="Too many names are silent at once; this one was not asked.")
         if self._clock() - self._answered_at < self.config.evidence_seconds:
             return Answer(fault=NameFault.NO_ANSWER, detail="The name's servers gave no answer.")
         return Answer(fault=NameFault.RESOLVER, detail="Our own name service gives no answers.")

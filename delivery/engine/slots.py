@@ -93,6 +93,7 @@ class Slot:
         curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
         curl.setopt(pycurl.HTTP09_ALLOWED, 0)
         curl.setopt(pycurl.PATH_AS_IS, 1)
+        curl.setopt(pycurl.USERAGENT, "")  # pycurl would name itself; ours is among the headers
         # Asks for no compression, and makes libcurl unpack what a receiver packs regardless, so the caps count.
         curl.setopt(pycurl.ENCODING, "identity")
         curl.setopt(pycurl.SSL_VERIFYPEER, 1)

@@ -8,9 +8,6 @@ its socket is opened. It knows no database and no policy, and must never log a U
 
 from __future__ import annotations
 
-import contextlib
-import os
-import select
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -19,13 +16,13 @@ import pycurl
 
 from delivery.engine.answers import TransferResult
 from delivery.engine.names import Answer, NameFault, Names
+from delivery.engine.reactor import Reactor
 from delivery.engine.slots import ClientCertificate, Request, Slot, TransferConfig
 from delivery.policy.outcomes import Failure
 from kernel.addresses import AddressRefused, Target, judge, split_url
 
 __all__ = ["ClientCertificate", "Request", "TransferConfig", "TransferResult", "Transfers"]
 
-_IN, _OUT, _ERROR = pycurl.CSELECT_IN, pycurl.CSELECT_OUT, pycurl.CSELECT_ERR
 _MAX_PINNED = 20_000
 
 
@@ -45,16 +42,8 @@ class Transfers:
     def __init__(self, names: Names, config: TransferConfig | None = None) -> None:
         self.config = config or TransferConfig()
         self._names = names
-        self._multi = pycurl.CurlMulti()
-        self._multi.setopt(pycurl.M_MAXCONNECTS, max(64, self.config.max_idle_connections))
-        self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._on_socket)
-        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._on_timer)
-        self._epoll = select.epoll()
-        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._epoll.register(self._wake_fd, select.EPOLLIN)
-        self._wanted: dict[int, int] = {}
-        self._registered: dict[int, int] = {}
-        self._timer_at: float | None = None
+        self._reactor = Reactor(max(64, self.config.max_idle_connections))
+        self._multi = self._reactor.multi
         self._free: list[Slot] = []
         self._slots: list[Slot] = []
         self._busy: dict[pycurl.Curl, Slot] = {}
@@ -107,7 +96,7 @@ class Transfers:
     def wake(self) -> None:
         """Make a waiting `poll` return at once. The one method for other threads and signal handlers."""
         self._woken = True
-        self._ring()
+        self._reactor.ring()
 
     def abort_all(self) -> list[TransferResult]:
         """Cut everything that is in the air. `request_sent` of a result says whether the receiver may have it."""
@@ -127,11 +116,9 @@ class Transfers:
     def close(self) -> None:
         """Abort what is left and free every handle and socket."""
         self.abort_all()
-        self._multi.close()
+        self._reactor.close()
         for slot in self._slots:
             slot.curl.close()
-        self._epoll.close()
-        os.close(self._wake_fd)
 
     # --- starting ---------------------------------------------------------------------------------------------
 
@@ -183,7 +170,7 @@ class Transfers:
         self._multi.add_handle(slot.curl)
 
     def _new_slot(self) -> Slot:
-        slot = Slot(self.config, self._on_close)
+        slot = Slot(self.config, self._reactor.on_close)
         self._slots.append(slot)
         return slot
 
@@ -209,25 +196,7 @@ class Transfers:
         self._unpark()
         if self._ended:
             ends = 0.0
-        now = time.monotonic()
-        if self._timer_at is not None and self._timer_at <= now:
-            self._fire_timer()
-        until = ends if self._timer_at is None else min(ends, self._timer_at)
-        if self._parked_count:
-            until = min(until, self._parked_until)
-        for fd, events in self._epoll.poll(max(0.0, until - time.monotonic()), 512):
-            if fd == self._wake_fd:
-                os.eventfd_read(self._wake_fd)
-            elif fd in self._wanted:
-                self._multi.socket_action(
-                    fd, (_IN if events & 1 else 0) | (_OUT if events & 4 else 0) | (_ERROR if events & 24 else 0)
-                )
-            else:
-                self._forget(fd)
-
-    def _fire_timer(self) -> None:
-        self._timer_at = None
-        self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
+        self._reactor.turn(min(ends, self._parked_until) if self._parked_count else ends)
 
     def _unpark(self) -> None:
         if not self._parked_count:
@@ -302,41 +271,7 @@ class Transfers:
 
     def _on_name(self, host: str) -> None:
         self._named.append(host)
-        self._ring()
-
-    def _ring(self) -> None:
-        with contextlib.suppress(OSError):  # a lookup may come back after close()
-            os.eventfd_write(self._wake_fd, 1)
-
-    def _on_timer(self, milliseconds: int) -> None:
-        self._timer_at = None if milliseconds < 0 else time.monotonic() + milliseconds / 1000
-
-    def _on_socket(self, what: int, fd: int, _multi: object, _data: object) -> None:
-        if what == pycurl.POLL_REMOVE:
-            # The registration stays: a reused connection asks for the same events a moment later, and each
-            # epoll_ctl saved is a microsecond. An event nobody wants takes it away in `_turn`.
-            self._wanted.pop(fd, None)
-            return
-        mask = (select.EPOLLIN if what & 1 else 0) | (select.EPOLLOUT if what & 2 else 0)
-        self._wanted[fd] = mask
-        known = self._registered.get(fd)
-        if known != mask:
-            if known is None:
-                self._epoll.register(fd, mask)
-            else:
-                self._epoll.modify(fd, mask)
-            self._registered[fd] = mask
-
-    def _on_close(self, fd: int) -> int:
-        """libcurl wants this socket closed. Deregister first: the number may be another socket's at once."""
-        self._wanted.pop(fd, None)
-        self._forget(fd)
-        os.close(fd)
-        return 0
-
-    def _forget(self, fd: int) -> None:
-        if self._registered.pop(fd, None) is not None:
-            self._epoll.unregister(fd)
+        self._reactor.ring()
 
 
 _FAILURE_OF_NAME = {

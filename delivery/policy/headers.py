@@ -12,23 +12,8 @@ MAX_HEADERS = 20
 MAX_BYTES = 4096
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _RESERVED = frozenset(
-    [
-        "host",
-        "connection",
-        "keep-alive",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "expect",
-        "accept-encoding",
-        "user-agent",
-        "traceparent",
-        "tracestate",
-        "x-correlation-id",
-        "http2-settings",
-        "date",
-    ]
+    {"host", "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "expect", "date"}
+    | {"accept-encoding", "user-agent", "traceparent", "tracestate", "x-correlation-id", "http2-settings"}
 )
 _RESERVED_PREFIXES = ("webhook-", "content-", "proxy-", "sec-", "x-forwarded-", ":")
 

@@ -94,7 +94,7 @@ def render(template: Template, envelope: Mapping[str, Any]) -> Rendered:
     except AddressRefused as error:
         raise FieldRefused(error.code, "url", error.detail) from error
     body = _filled(template.body, lookup, _encoder_for(template.content_type)) if template.body else ""
-    return Rendered(url, body.encode(), tuple(dict.fromkeys(missing)))
+    return Rendered(url, body.encode("utf-8", "replace"), tuple(dict.fromkeys(missing)))
 
 
 def masked(url: str) -> str:

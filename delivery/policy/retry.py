@@ -87,10 +87,7 @@ def in_words(seconds: float) -> str:
     """A duration as a person says it: "about 8 minutes"."""
     if seconds < 1:
         return "at once"
-    for unit, size, limit in (("second", 1, 90), ("minute", 60, 5400), ("hour", 3600, 172_800)):
-        if seconds < limit:
-            break
-    else:
-        unit, size = "day", 86_400
+    units = (("second", 1, 90), ("minute", 60, 5400), ("hour", 3600, 172_800), ("day", 86_400, float("inf")))
+    unit, size = next((unit, size) for unit, size, limit in units if seconds < limit)
     count = max(1, int(seconds / size + 0.5))
     return f"about {count} {unit}{'' if count == 1 else 's'}"

@@ -1,0 +1,244 @@
+"""Names: one lookup each, nobody blocked by others, faults told apart, and rebinding that gets nowhere."""
+
+import threading
+import time
+
+import pytest
+
+from delivery.engine.names import Answer, NameFault, Names, NamesConfig, _Entry
+from delivery.engine.transfer import Request
+from delivery.policy.outcomes import Failure
+from delivery.tests.engine.flights import LOOPBACK, fly, flying, land, names_of
+from kernel.lookup import LookupFailed, NameNotFound
+from kernel.tests import hostile
+from kernel.tests.hostile import answering, serving
+
+
+class Clock:
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+def ask(names: Names, host: str, seconds: float = 3.0):
+    done = threading.Event()
+    names.ask(host, lambda _host: done.set())
+    assert done.wait(seconds)
+    return names.peek(host)
+
+
+def failing(error):
+    def look_up(host):
+        raise error
+
+    return look_up
+
+
+def test_addresses_are_cached_and_then_asked_again():
+    clock, asked = Clock(), []
+    names = Names(allowed_networks=LOOPBACK, addresses_of=lambda host: asked.append(host) or ["127.0.0.1"], clock=clock)
+    assert names.peek("a.example") is None
+    assert ask(names, "a.example").addresses == ("127.0.0.1",)
+    clock.now += 29
+    assert names.peek("a.example").addresses == ("127.0.0.1",)
+    clock.now += 2
+    assert names.peek("a.example") is None
+    ask(names, "a.example")
+    assert asked == ["a.example", "a.example"]
+
+
+def test_many_askers_share_one_lookup():
+    go, asked = threading.Event(), []
+
+    def look_up(host):
+        asked.append(host)
+        go.wait(3)
+        return ["127.0.0.1"]
+
+    names, told = names_of(look_up), []
+    for _ in range(20):
+        names.ask("a.example", told.append)
+    go.set()
+    for _ in range(100):
+        if len(told) == 20:
+            break
+        time.sleep(0.01)
+    assert (asked, told) == (["a.example"], ["a.example"] * 20)
+
+
+def test_the_guard_drops_bad_addresses_and_blocks_when_none_is_left():
+    table = {"mixed.example": ["10.0.0.1", "127.0.0.1", "8.8.8.8"], "bad.example": ["169.254.169.254", "10.0.0.1"]}
+    names = names_of(table.__getitem__)
+    assert ask(names, "mixed.example").addresses == ("127.0.0.1", "8.8.8.8")
+    answer = ask(names, "bad.example")
+    assert (answer.fault, answer.rule, answer.blocked_address) == (NameFault.BLOCKED, "metadata", "169.254.169.254")
+    assert "bad.example" in answer.detail
+
+
+def test_no_such_name_is_cached_for_a_while():
+    clock = Clock()
+    names = Names(addresses_of=failing(NameNotFound("no")), clock=clock)
+    assert ask(names, "gone.example").fault is NameFault.NOT_FOUND
+    clock.now += 9
+    assert names.peek("gone.example") is not None
+    clock.now += 2
+    assert names.peek("gone.example") is None
+
+
+def test_silence_is_the_names_fault_while_others_are_answered():
+    def look_up(host):
+        if host == "good.example":
+            return ["127.0.0.1"]
+        raise LookupFailed("SERVFAIL")
+
+    names = names_of(look_up)
+    ask(names, "good.example")
+    assert ask(names, "bad.example").fault is NameFault.NO_ANSWER
+
+
+def test_silence_is_our_fault_when_nothing_is_answered():
+    names = names_of(failing(LookupFailed("no resolver")))
+    answer = ask(names, "a.example")
+    assert (answer.fault, answer.addresses) == (NameFault.RESOLVER, ())
+
+
+@pytest.mark.parametrize(
+    ("canary", "fault"), [(["192.0.2.1"], NameFault.NO_ANSWER), (None, NameFault.RESOLVER)], ids=["alive", "dead"]
+)
+def test_the_canary_decides_where_there_is_no_other_evidence(canary, fault):
+    def look_up(host):
+        if host == "canary.example" and canary:
+            return canary
+        raise LookupFailed("SERVFAIL")
+
+    names = Names(NamesConfig(canary="canary.example"), addresses_of=look_up)
+    assert ask(names, "only.example").fault is fault
+
+
+def test_old_addresses_serve_while_our_resolver_is_down():
+    clock, up = Clock(), [True]
+
+    def look_up(host):
+        if up[0]:
+            return ["127.0.0.1"]
+        raise LookupFailed("down")
+
+    names = Names(NamesConfig(canary=""), allowed_networks=LOOPBACK, addresses_of=look_up, clock=clock)
+    ask(names, "a.example")
+    up[0] = False
+    clock.now += 60
+    assert ask(names, "a.example").addresses == ("127.0.0.1",)
+    clock.now += 3600
+    assert ask(names, "a.example").fault is NameFault.RESOLVER
+
+
+def test_a_resolver_that_raises_nonsense_is_still_an_answer():
+    assert ask(names_of(failing(ZeroDivisionError())), "a.example").fault is NameFault.RESOLVER
+
+
+def test_the_table_of_names_is_bounded():
+    names = names_of(lambda host: ["127.0.0.1"], max_names=20)
+    for i in range(50):
+        ask(names, f"h{i}.example")
+    assert len(names._entries) <= 20
+
+
+def test_fifty_silent_names_leave_the_good_ones_flowing():
+    silent = threading.Event()
+
+    def look_up(host):
+        if host.startswith("silent"):
+            silent.wait(20)
+            raise LookupFailed("nothing")
+        return ["127.0.0.1"]
+
+    names = names_of(look_up, deadline_seconds=1.0)
+    with serving(answering(hostile.OK)) as server, flying(names, max_in_flight=200) as transfers:
+        for i in range(50):
+            transfers.add(Request(f"http://silent{i}.example:{server.port}/", key="silent"))
+        for i in range(50):
+            transfers.add(Request(server.url(host=f"good{i}.example"), key="good"))
+        began = time.monotonic()
+        good = land(transfers, 50)
+        assert time.monotonic() - began < 0.9
+        assert {(r.request.key, r.status) for r in good} == {("good", 200)}
+        bad = land(transfers, 50)
+        assert {(r.request.key, r.failure) for r in bad} == {("silent", Failure.DNS)}
+        assert all(900 < r.dns_ms < 2500 and not r.request_sent for r in bad)
+        silent.set()
+
+
+def test_names_that_were_silent_once_stay_in_their_own_lane():
+    silent = threading.Event()
+
+    def look_up(host):
+        if host.startswith("silent"):
+            silent.wait(20)
+            raise LookupFailed("nothing")
+        return ["127.0.0.1"]
+
+    names = names_of(look_up, max_threads=4, max_slow_threads=2, negative_seconds=0.0)
+    for i in range(4):
+        names._entries[f"silent{i}.example"] = _Entry(Answer(fault=NameFault.NO_ANSWER), until=0.0, slow=True)
+        names.ask(f"silent{i}.example", lambda host: None)
+    assert ask(names, "good.example").addresses == ("127.0.0.1",)
+    silent.set()
+
+
+def test_a_name_that_was_never_asked_is_not_to_blame():
+    silent = threading.Event()
+    names = names_of(lambda host: silent.wait(20) or ["127.0.0.1"], max_threads=1)
+    names._answered_at = time.monotonic()
+    names.ask("silent.example", lambda host: None)
+    names.ask("queued.example", lambda host: None)
+    time.sleep(0.05)
+    assert names.silence("silent.example").fault is NameFault.NO_ANSWER
+    assert names.silence("queued.example").fault is NameFault.RESOLVER
+    silent.set()
+
+
+def test_our_resolver_down_is_an_own_fault_and_charges_nobody():
+    result = fly("http://a.example/", names=names_of(failing(LookupFailed("down"))))
+    assert (result.failure, result.request_sent) == (Failure.OWN_FAULT, False)
+
+
+def test_a_name_that_changes_its_mind_never_reaches_the_second_address():
+    answers = [["127.0.0.1"], ["169.254.169.254"], ["10.0.0.1"]]
+    names = names_of(lambda host: answers.pop(0), fresh_seconds=0.05)
+    with serving(hostile.close_after_read) as server, flying(names) as transfers:
+        seen = []
+        for _ in range(3):
+            transfers.add(Request(server.url(host="rebind.example"), timeout_ms=2000))
+            seen.append(land(transfers)[0])
+            time.sleep(0.1)
+            names._entries["rebind.example"].until = 0.0
+    assert [(r.failure, r.rule) for r in seen] == [
+        (Failure.CONNECTION, ""),
+        (Failure.BLOCKED, "metadata"),
+        (Failure.BLOCKED, "private"),
+    ]
+
+
+def test_the_pinned_address_is_followed_when_the_name_moves():
+    answers = [["127.0.0.1"], ["127.0.0.2"]]
+    names = names_of(lambda host: answers.pop(0))
+    with serving(hostile.close_after_read, address="127.0.0.1") as server, flying(names) as transfers:
+        seen = []
+        for _ in range(2):
+            transfers.add(Request(server.url(host="moving.example"), timeout_ms=2000))
+            seen.append(land(transfers)[0])
+            names._entries["moving.example"].until = 0.0
+    assert [r.address for r in seen] == ["127.0.0.1", "127.0.0.2"]
+
+
+def test_libcurls_own_resolver_meets_the_socket_guard():
+    """The second line: were a pin lost, the address that libcurl finds by itself is judged before it is dialled."""
+    names = names_of(lambda host: ["127.0.0.1"])
+    with serving(answering(hostile.OK)) as server, flying(names, allowed_networks=()) as transfers:
+        transfers._pinned[("localhost", server.port)] = ("127.0.0.1",)
+        transfers.add(Request(server.url(host="localhost"), timeout_ms=2000))
+        result = land(transfers)[0]
+        assert server.connections == 0
+    assert (result.failure, result.rule) == (Failure.BLOCKED, "loopback")

@@ -1,0 +1,167 @@
+"""The outcome table of the contract, row by row."""
+
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from delivery.policy.outcomes import (
+    BREAKER_COUNTS,
+    EXPLANATIONS,
+    BodyRule,
+    Failure,
+    Kind,
+    Outcome,
+    classify,
+    parse_retry_after,
+)
+
+NOW = datetime(2026, 5, 1, 12, 0, 0, tzinfo=UTC)
+
+
+def judged(status=0, **options):
+    return classify(status=status, now=NOW, **options)
+
+
+ROWS = [
+    *[(code, Outcome.DELIVERED, Kind.SUCCESS) for code in (200, 201, 202, 204, 299)],
+    *[(code, Outcome.REDIRECT, Kind.PERMANENT) for code in (300, 301, 302, 304, 307, 308)],
+    *[(code, Outcome.REJECTED, Kind.PERMANENT) for code in (400, 401, 403, 404, 405, 409, 413, 415, 418, 422, 451)],
+    *[(code, Outcome.REJECTED, Kind.PERMANENT) for code in (501, 505)],
+    *[(code, Outcome.SERVER_ERROR, Kind.TRANSIENT) for code in (500, 502, 503, 504, 507, 599, 425)],
+    (408, Outcome.TIMEOUT, Kind.TRANSIENT),
+    (410, Outcome.GONE, Kind.GONE),
+    (429, Outcome.THROTTLED, Kind.THROTTLE),
+    (0, Outcome.SERVER_ERROR, Kind.TRANSIENT),
+    (199, Outcome.SERVER_ERROR, Kind.TRANSIENT),
+    (999, Outcome.SERVER_ERROR, Kind.TRANSIENT),
+]
+
+
+@pytest.mark.parametrize(("status", "outcome", "kind"), ROWS)
+def test_statuses(status, outcome, kind):
+    decision = judged(status)
+    assert (decision.outcome, decision.kind) == (outcome, kind)
+
+
+@pytest.mark.parametrize(
+    ("failure", "outcome", "kind"),
+    [
+        (Failure.TIMEOUT, Outcome.TIMEOUT, Kind.TRANSIENT),
+        (Failure.CONNECTION, Outcome.CONNECTION, Kind.TRANSIENT),
+        (Failure.DNS, Outcome.DNS, Kind.TRANSIENT),
+        (Failure.TLS, Outcome.TLS, Kind.TRANSIENT),
+        (Failure.BLOCKED, Outcome.BLOCKED, Kind.PERMANENT),
+        (Failure.OWN_FAULT, Outcome.OWN_FAULT, Kind.OURS),
+        (Failure.ABORTED, Outcome.OWN_FAULT, Kind.OURS),
+    ],
+)
+def test_failures_go_before_the_status(failure, outcome, kind):
+    decision = judged(200, failure=failure)
+    assert (decision.outcome, decision.kind) == (outcome, kind)
+
+
+def test_consequences():
+    assert judged(200).is_success
+    assert judged(200).resets_breaker
+    assert judged(500).counts_for_breaker
+    assert judged(500).costs_attempt
+    for status in (400, 401, 429, 410, 301):
+        assert not judged(status).counts_for_breaker
+        assert not judged(status).resets_breaker
+    assert not judged(failure=Failure.BLOCKED).counts_for_breaker
+    assert not judged(failure=Failure.OWN_FAULT).costs_attempt
+    assert not judged(429).costs_attempt
+    assert judged(410).disables_endpoint
+    assert judged(401).is_refusal
+    assert not judged(301).is_refusal
+
+
+def test_throttling_takes_the_told_time():
+    assert judged(429, retry_after="120").pause_endpoint_seconds == 120
+    assert judged(429).pause_endpoint_seconds is None
+    assert judged(429, retry_after="soon").pause_endpoint_seconds is None
+    told = judged(503, retry_after="7")
+    assert (told.outcome, told.pauses_endpoint, told.pause_endpoint_seconds) == (Outcome.THROTTLED, True, 7)
+    assert judged(503, retry_after="soon").outcome is Outcome.SERVER_ERROR
+    assert judged(500, retry_after="7").outcome is Outcome.SERVER_ERROR
+
+
+def test_exceptions_of_an_endpoint():
+    assert judged(401, transient_codes=[401]).is_transient
+    assert judged(501, transient_codes=[501]).is_transient
+    assert not judged(403, transient_codes=[401]).is_transient
+    assert judged(404, not_found_is_transient=True).is_transient
+    assert not judged(401, transient_codes=[401]).is_refusal
+    assert judged(410, transient_codes=[410]).disables_endpoint
+
+
+def test_body_rule():
+    rule = BodyRule.of(
+        {"success": "OK", "refused": "Invalid Click|expired", "duplicate": ["already", '"status": "dup"']}
+    )
+
+    def said(body, status=200):
+        return judged(status, body_head=body, body_rule=rule)
+
+    assert said(b"ok: stored").outcome is Outcome.DELIVERED
+    assert said(b"error: invalid  click").outcome is Outcome.REFUSED
+    assert said(b"OK but EXPIRED").outcome is Outcome.REFUSED
+    assert said(b"refused, ALREADY had, expired").outcome is Outcome.DUPLICATE
+    assert said(b'{"status":"dup"}').is_success
+    assert said(b"").outcome is Outcome.REFUSED
+    assert said(b"\xff\xfe\x00 ok").outcome is Outcome.DELIVERED
+    assert said(b"already", status=500).outcome is Outcome.SERVER_ERROR
+    assert said(b"expired").is_refusal
+
+
+def test_body_rule_from_json():
+    assert BodyRule.of(None) is None
+    assert BodyRule.of({"success": " | "}) is None
+    for wrong in ({"sucess": "ok"}, {"success": 5}, {"refused": [1]}):
+        with pytest.raises(ValueError, match="body rule"):
+            BodyRule.of(wrong)
+
+
+def test_every_outcome_is_explained():
+    assert set(EXPLANATIONS) == set(Outcome)
+    assert {o.value for o in BREAKER_COUNTS} == {"timeout", "connection", "dns", "tls", "server_error"}
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("0", 0),
+        ("120", 120),
+        (" 120 ", 120),
+        ("86400", 86_400),
+        ("99999999", 86_400),
+        ("99999999999999", None),
+        ("-5", None),
+        ("1.5", None),
+        ("١٢", None),
+        ("", None),
+        ("soon", None),
+        ("Fri, 01 May 2026 12:00:30 GMT", 30),
+        ("Friday, 01-May-26 12:00:30 GMT", 30),
+        ("Fri, 01 May 2026 11:00:00 GMT", 0),
+        ("Fri, 01 May 2036 11:00:00 GMT", 86_400),
+        ("Fri, 99 Foo 2026 11:00:00 GMT", None),
+    ],
+)
+def test_retry_after(value, seconds):
+    assert parse_retry_after(value, NOW) == seconds
+
+
+@given(st.text(max_size=40))
+def test_no_retry_after_raises_or_leaves_its_bounds(value):
+    seconds = parse_retry_after(value, NOW)
+    assert seconds is None or 0 <= seconds <= 86_400
+
+
+@given(st.integers(-10_000, 200_000))
+def test_retry_after_as_a_date(seconds):
+    value = format_datetime(NOW + timedelta(seconds=seconds), usegmt=True)
+    assert parse_retry_after(value, NOW) == min(max(seconds, 0), 86_400)
