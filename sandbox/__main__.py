@@ -28,7 +28,7 @@ def arguments() -> argparse.Namespace:
     only.add_argument("--receiver-only", action="store_true", help="no provider; needs no secrets")
     only.add_argument("--provider-only", action="store_true")
     parser.add_argument("--journal-entries", type=int, default=200_000, help="requests the receiver remembers")
-    parser.add_argument("--journal-mib", type=int, default=24, help="memory for their headers and bodies")
+    parser.add_argument("--journal-mib", type=int, default=16, help="memory for their headers and bodies")
     parser.add_argument("--max-jobs", type=int, default=200_000, help="jobs the provider remembers")
     return parser.parse_args()
 

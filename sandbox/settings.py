@@ -23,7 +23,7 @@ class Settings:
     webhook_secret: str = ""
     receiver_secrets: Mapping[str, str] = field(default_factory=dict)
     journal_entries: int = 200_000
-    journal_bytes: int = 24 * 1024 * 1024
+    journal_bytes: int = 16 * 1024 * 1024
     max_jobs: int = 200_000
 
 

@@ -29,7 +29,7 @@ NUMBERS: dict[str, tuple[int, int, int]] = {
     "slow_ms": (2000, 0, 600_000),
     "hang_ms": (60_000, 0, 600_000),
     "coalesce_ms": (150, 0, 10_000),
-    "jobs_per_webhook": (50, 1, 10_000),
+    "jobs_per_webhook": (25, 1, 10_000),
     "calls_per_s": (500, 0, 1_000_000),
 }
 UNKNOWN_STATUS = "warming_up"
