@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from roundtrip_up.folders import ROOT
 from roundtrip_up.keeping import read_json
+from roundtrip_up.process import tie_to_parent
 from roundtrip_up.refusal import Refusal, about_folder
 
 Say = Callable[[str], None]
@@ -151,7 +153,13 @@ def _pip(python: Path, requirements: Path, say: Say) -> tuple[int, str]:
     lines: list[str] = []
     packages = 0
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=_clean_environment()
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=_clean_environment(),
+        preexec_fn=tie_to_parent(signal.SIGTERM),
     )
     assert process.stdout is not None
     with process:
