@@ -76,19 +76,23 @@ def succeed(ledger: Ledger, task: Task, result: Any) -> bool:
     )
 
 
-def fail(ledger: Ledger, task: Task, *, code: str, text: str, permanent: bool = False, detail: str = "") -> bool:
-    """An attempt came to nothing: another one later, a dead letter, or the end that somebody asked for meanwhile."""
+def fail(ledger: Ledger, task: Task, *, code: str, text: str, permanent: bool = False, reason: str = "") -> bool:
+    """An attempt came to nothing: another one later, a dead letter, or the end that somebody asked for meanwhile.
+
+    `reason` is our own word for the transition where `code` is the provider's.
+    """
+    reason = reason or code
     if task.cancel_requested_at is not None:
-        return _cancelled(ledger, task, reason=code, detail=text)
+        return _cancelled(ledger, task, reason=reason, detail=text)
     error = {"error_code": code[:60], "error_text": text[:2000]}
     if permanent or task.attempt_count >= task.attempt_limit:
-        return ledger.move(task, BURY, reason=code, detail=detail or text, **error)
+        return ledger.move(task, BURY, reason=reason, detail=text, **error)
     wait = backoff.before_attempt(task.attempt_count)
     return ledger.move(
         task,
         RETRY,
-        reason=code,
-        detail=detail or text,
+        reason=reason,
+        detail=text,
         next_attempt_at=ledger.now + timedelta(seconds=wait),
         progress=0,
         **error,
@@ -162,7 +166,7 @@ def promote_due(now: datetime, limit: int = CHUNK) -> int:
 def cancel(
     ids: Iterable[int], *, actor: str, reason: str, cause: Cause = Cause.API, now: datetime | None = None
 ) -> dict[int, str]:
-    """Stop tasks. Answers a word for each id: `cancelled`, `cancelling` (the provider decides), `refused` (final, gone).
+    """Stop tasks. Answers for each id `cancelled`, `cancelling` (whoever runs it decides) or `refused` (final, gone).
 
     While the provider has the job, the wish is noted, the provider is asked, and its answer decides the race.
     """

@@ -6,7 +6,7 @@ So a generated client has one typed method body per mutation. Only for the docum
 from collections.abc import Mapping
 from typing import Any
 
-from drf_spectacular.utils import PolymorphicProxySerializer
+from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema_field
 from rest_framework import serializers
 
 from tasks import kinds
@@ -29,12 +29,12 @@ def as_openapi(schema: Any) -> Any:
 
 
 def _input_field(kind: Kind) -> serializers.Field:
-    field = serializers.JSONField(help_text=f"Input of {kind.title}.")
-    field._spectacular_annotation = {"field": as_openapi(kind.schema)}  # type: ignore[attr-defined]
-    return field
+    """A class of its own for each kind: DRF copies fields by making them anew, which loses an instance's annotation."""
+    field = _class(f"{_camel(kind)}InputField", serializers.JSONField, {}, kind.title)
+    return extend_schema_field(as_openapi(kind.schema))(field)()
 
 
-def _class(name: str, base: type[serializers.Serializer], fields: dict[str, Any], words: str) -> type:
+def _class(name: str, base: type, fields: dict[str, Any], words: str) -> type:
     return type(name, (base,), {**fields, "__doc__": words})
 
 

@@ -154,14 +154,6 @@ class BatchViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadCont
             )
         return Response(self.get_serializer(batch).data, status=202)
 
-    @extend_schema(responses=TaskSerializer(many=True), parameters=[PAYLOAD])
-    @action(detail=True, filterset_class=TaskFilter, pagination_class=InBatchPages, serializer_class=TaskSerializer)
-    def tasks(self, request: Request, pk: str) -> Response:
-        """The batch's tasks in the order they were given in."""
-        batch = get_object_or_404(self.get_queryset(), pk=pk)
-        page = self.paginate_queryset(self.filter_queryset(self._lean(Task.objects.filter(batch=batch))))
-        return self.get_paginated_response(self.get_serializer(page, many=True).data)
-
     @extend_schema(request=ReasonSerializer, responses={202: CancelledBatchSerializer})
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, pk: str) -> Response:
@@ -170,6 +162,24 @@ class BatchViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadCont
         words = {word: counts.get(word, 0) for word in ("cancelled", "cancelling", "refused")}
         batch = get_object_or_404(self.get_queryset(), pk=pk)
         return Response({**words, "batch": self.get_serializer(batch).data}, status=202)
+
+
+class BatchTasksViewSet(mixins.ListModelMixin, PayloadContext):
+    """A batch's tasks in the order they were given in."""
+
+    permission_classes = (SCOPES,)
+    serializer_class = TaskSerializer
+    filterset_class = TaskFilter
+    pagination_class = InBatchPages
+    queryset = Task.objects.all()
+
+    def get_queryset(self) -> QuerySet[Task]:
+        batch = get_object_or_404(narrow(Batch.objects.all(), self.request), pk=self.kwargs["batch"])
+        return self._lean(Task.objects.filter(batch=batch))
+
+    @extend_schema(parameters=[PAYLOAD])
+    def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        return super().list(request, *args, **kwargs)
 
 
 def _checked(serializer: type[serializers.Serializer], request: Request) -> dict[str, Any]:

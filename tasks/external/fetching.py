@@ -1,0 +1,142 @@
+"""Fetch results of jobs that are finished upstream, and let the kind's rules judge them.
+
+Fetching has retries of its own: not there yet, too many calls, provider down. Only a lost or rejected result starts a
+new external job, because a new job is paid for again. The URL is built by the adapter from its own base and the job
+id, never from a payload.
+"""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+from django.db import transaction
+from django.db.models import F
+
+from kernel import correlation
+from tasks import backoff, kinds, lifecycle, providers
+from tasks.ledger import Ledger
+from tasks.models import ExternalJob, Task
+from tasks.providers.base import BadAnswer, NotThere, ProviderError, ProviderRejected, ProviderUnavailable
+from tasks.states import Cause, JobState, State
+
+LEASE = timedelta(seconds=90)
+GRACE = timedelta(seconds=120)  # so long a finished job's result may be "not there"
+BAD_ANSWERS = 3
+FETCH_LIMIT = 100  # with the backoff's cap of five minutes: some eight hours of a provider that is down
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    task_id: int
+    token: uuid.UUID
+    kind: str
+    input: Mapping[str, Any]
+    correlation_id: str
+    provider: str
+    job_id: str
+    item_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A result, or why there is none."""
+
+    result: Any = None
+    error: ProviderError | None = None
+
+
+def claim(kind: str, limit: int, now: datetime) -> list[Fetch]:
+    """Lease due tasks of a kind; their next try is moved ahead before anything is called."""
+    token = uuid.uuid4()
+    with transaction.atomic():
+        rows = Task.objects.select_for_update(no_key=True, skip_locked=True, of=("self",))
+        due = rows.filter(kind=kind, state=State.FETCHING, next_attempt_at__lte=now, lease_token__isnull=True)
+        tasks = list(due.defer("result").order_by("next_attempt_at", "pk")[:limit])
+        if not tasks:
+            return []
+        ids = [task.pk for task in tasks]
+        lease = {"lease_token": token, "leased_until": now + LEASE, "next_attempt_at": now + LEASE}
+        Task.objects.filter(pk__in=ids).update(fetch_count=F("fetch_count") + 1, **lease)
+        jobs = {job.task_id: job for job in ExternalJob.objects.filter(task_id__in=ids).order_by("pk")}
+    return [_fetch(task, jobs[task.pk], token) for task in tasks]
+
+
+def _fetch(task: Task, job: ExternalJob, token: uuid.UUID) -> Fetch:
+    return Fetch(task.pk, token, task.kind, task.input, task.correlation_id, job.provider, job.job_id, job.item_key)
+
+
+def call(fetch: Fetch) -> Fetched:
+    """Ask the provider; in a thread, without the database. Never raises."""
+    provider = providers.get(fetch.provider)
+    if provider is None:
+        return Fetched(error=ProviderUnavailable(f"The provider {fetch.provider} is not configured any more."))
+    with correlation.bind(fetch.correlation_id):
+        try:
+            return Fetched(provider.result(fetch.job_id, fetch.item_key))
+        except ProviderError as error:
+            return Fetched(error=error)
+        except Exception as error:
+            log.exception("fetch_broke", task=fetch.task_id, error=type(error).__name__)
+            return Fetched(error=BadAnswer("Fetching the result broke unexpectedly; see the log."))
+
+
+def settle(pairs: Sequence[tuple[Fetch, Fetched]], now: datetime) -> None:
+    """Write what came of many fetches, in one transaction. A fetch whose lease was taken over writes nothing."""
+    by_id = {fetch.task_id: (fetch, fetched) for fetch, fetched in pairs}
+    with Ledger.opened(cause=Cause.WORKER, now=now) as ledger:
+        tasks = [task for task in ledger.lock(by_id) if task.state == State.FETCHING]
+        jobs = ledger.jobs_of(tasks)
+        for task in tasks:
+            fetch, fetched = by_id[task.pk]
+            if task.lease_token != fetch.token:
+                continue
+            if fetched.error is None:
+                _judge(ledger, task, jobs[task.pk], fetch, fetched.result)
+            else:
+                _not_fetched(ledger, task, jobs[task.pk], fetched.error)
+
+
+def _judge(ledger: Ledger, task: Task, job: ExternalJob, fetch: Fetch, result: Any) -> None:
+    problem = _problem(fetch, result)
+    if not problem:
+        lifecycle.succeed(ledger, task, result)
+        return
+    ledger.job(job, error_text=problem)
+    lifecycle.fail(ledger, task, code="result_rejected", text=problem)
+
+
+def _problem(fetch: Fetch, result: Any) -> str:
+    try:
+        return kinds.get(fetch.kind).accept(fetch.input, result)
+    except Exception as error:
+        log.exception("acceptance_rule_broke", task=fetch.task_id, kind=fetch.kind)
+        return f"The result has a form that the rules of {fetch.kind} cannot judge ({type(error).__name__})."
+
+
+def _not_fetched(ledger: Ledger, task: Task, job: ExternalJob, error: ProviderError) -> None:
+    waited = ledger.now - (job.finished_at or ledger.now)
+    if isinstance(error, ProviderRejected) or (isinstance(error, NotThere) and waited > GRACE):
+        ledger.job(job, state=JobState.LOST, error_text=error.detail)
+        text = f"The job is finished, but its result cannot be had any more. {error.detail}"
+        lifecycle.fail(ledger, task, code="result_lost", text=text)
+    elif isinstance(error, BadAnswer) and task.fetch_count >= BAD_ANSWERS:
+        ledger.job(job, error_text=error.detail)
+        lifecycle.fail(ledger, task, code="result_rejected", text=error.detail)
+    elif task.fetch_count >= FETCH_LIMIT:
+        text = f"The result could not be fetched in {task.fetch_count} tries. {error.detail}"
+        lifecycle.fail(ledger, task, code="fetch_failed", text=text, permanent=True)
+    else:
+        wait = backoff.before_fetch(task.fetch_count, getattr(error, "retry_after", None))
+        ledger.amend(
+            task,
+            lease_token=None,
+            leased_until=None,
+            next_attempt_at=ledger.now + timedelta(seconds=wait),
+            error_code=error.code,
+            error_text=error.detail[:2000],
+        )

@@ -1,0 +1,231 @@
+"""Start external jobs: claim and commit, call the provider, settle.
+
+The claim writes the job row with its start token before the call, so that a start whose answer never came can be
+found at the provider and adopted (`tasks.reconcile`). The call runs in a thread and touches no database. What came of
+it is settled against the job's start token: a settle that comes after the rescue changes no state.
+"""
+
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+
+import structlog
+from django.conf import settings
+
+from kernel import correlation
+from tasks import kinds, lifecycle, limits, providers
+from tasks.ledger import Ledger
+from tasks.models import ExternalJob, KindPolicy, Task
+from tasks.providers.base import (
+    BadAnswer,
+    Call,
+    NewJob,
+    OutcomeUnknown,
+    Provider,
+    ProviderError,
+    ProviderRejected,
+    ProviderUnavailable,
+    StartedJob,
+)
+from tasks.states import Cause, JobState, State
+
+LEASE = timedelta(seconds=90)  # well above the longest call, with its repeats for a rejected batch
+CALL_BUDGET_SECONDS = 45.0
+FIRST_LOOK = timedelta(seconds=30)  # when an unanswered start is looked for; above one call's deadline
+FIRST_POLL = timedelta(seconds=30)
+AFTER_UNKNOWN = timedelta(seconds=3)
+
+log = structlog.get_logger(__name__)
+Outcome = StartedJob | ProviderError
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One start call: a single task's, or those of several tasks of one batch."""
+
+    kind: str
+    provider: str
+    jobs: tuple[NewJob, ...]
+    task_ids: tuple[int, ...]
+    call: Call
+    as_batch: bool
+
+
+def callback_url(kind: str, provider: str) -> str:
+    """Where the provider calls back; empty without PUBLIC_BASE_URL, and then the poll finishes everything."""
+    if not settings.PUBLIC_BASE_URL:
+        return ""
+    return f"{settings.PUBLIC_BASE_URL}/webhooks/{kind.replace('_', '-')}/{provider.replace('_', '-')}/"
+
+
+def claim(kind: str, calls: int, now: datetime) -> list[Start]:
+    """Take due tasks of a kind for up to `calls` start calls, within its limits; their job rows are committed."""
+    kinds.policy_for(kind)  # made, where this is the first task of its kind
+    with Ledger.opened(cause=Cause.WORKER, now=now) as ledger:
+        policy = limits.locked_policy(kind)
+        provider = kinds.provider_for(policy) if policy else None
+        if policy is None or provider is None or calls < 1:
+            return []
+        size = max(1, min(policy.batch_size, provider.max_batch))
+        room = min(limits.room(policy, now), size * calls)
+        groups = _groups(_due(kind, room, now), size)[:calls] if room else []
+        starts = [_begin(ledger, policy, provider, group, size > 1) for group in groups]
+        limits.spend(policy, sum(len(start.jobs) for start in starts), now)
+    return starts
+
+
+def _due(kind: str, room: int, now: datetime) -> list[Task]:
+    rows = Task.objects.select_for_update(no_key=True, skip_locked=True, of=("self",))
+    due = rows.filter(kind=kind, state__in=[State.QUEUED, State.RETRYING], next_attempt_at__lte=now)
+    return list(due.defer("result").order_by("next_attempt_at", "pk")[:room])
+
+
+def _groups(tasks: Sequence[Task], size: int) -> list[list[Task]]:
+    """One start call each: neighbours of one batch together, single tasks alone, since each has its own journey."""
+    groups = []
+    for batch_id, run in groupby(tasks, key=lambda task: task.batch_id):
+        members = list(run)
+        step = size if batch_id else 1
+        groups += [members[at : at + step] for at in range(0, len(members), step)]
+    return groups
+
+
+def _begin(ledger: Ledger, policy: KindPolicy, provider: Provider, group: list[Task], can_batch: bool) -> Start:
+    lease = {"lease_token": uuid.uuid4(), "leased_until": ledger.now + LEASE}
+    deadline = policy.attempt_deadline(ledger.now)
+    jobs = []
+    for task in group:
+        token = uuid.uuid4()
+        lifecycle.start(ledger, task, deadline=deadline, detail=f"At {provider.name}.", **lease)
+        ledger.add_job(
+            ExternalJob(
+                task=task,
+                provider=provider.name,
+                attempt=task.attempt_count,
+                start_token=token,
+                next_poll_at=ledger.now + FIRST_LOOK,
+            )
+        )
+        jobs.append(NewJob(str(token), task.input))
+    return Start(
+        kind=policy.kind,
+        provider=provider.name,
+        jobs=tuple(jobs),
+        task_ids=tuple(task.pk for task in group),
+        call=Call(callback_url(policy.kind, provider.name), group[0].correlation_id),
+        as_batch=can_batch and group[0].batch_id is not None,
+    )
+
+
+# --- the call: in a thread, without the database ----------------------------------------------------------------
+
+
+def call(start: Start) -> dict[str, Outcome]:
+    """Carry a start out; answers for each reference what came of it. Never raises."""
+    provider = providers.get(start.provider)
+    with correlation.bind(start.call.correlation_id):
+        if provider is None:
+            gone = ProviderUnavailable(f"The provider {start.provider} is not configured any more.")
+            return {job.reference: gone for job in start.jobs}
+        ends = time.monotonic() + CALL_BUDGET_SECONDS
+        if start.as_batch:
+            return _as_batch(provider, start, start.jobs, ends)
+        return {job.reference: _one(provider, start, job) for job in start.jobs}
+
+
+def _as_batch(provider: Provider, start: Start, jobs: Sequence[NewJob], ends: float) -> dict[str, Outcome]:
+    """One call; if the provider rejects it, halves of it, until the job that it rejects stands alone."""
+    if time.monotonic() > ends:
+        late = ProviderUnavailable("Not tried: the batch was rejected, and looking for the reason took too long.")
+        return {job.reference: late for job in jobs}
+    outcome = _answered(lambda: provider.start_batch(start.kind, jobs, start.call))
+    if isinstance(outcome, ProviderRejected) and len(jobs) > 1:
+        middle = len(jobs) // 2
+        first = _as_batch(provider, start, jobs[:middle], ends)
+        return {**first, **_as_batch(provider, start, jobs[middle:], ends)}
+    if isinstance(outcome, ProviderError):
+        return {job.reference: outcome for job in jobs}
+    started = {job.reference: job for job in outcome}
+    missing = OutcomeUnknown("The provider's answer does not name this job.")
+    return {job.reference: started.get(job.reference, missing) for job in jobs}
+
+
+def _one(provider: Provider, start: Start, job: NewJob) -> Outcome:
+    outcome: Outcome = _answered(lambda: provider.start(start.kind, job, start.call))
+    return outcome
+
+
+def _answered(make):  # type: ignore[no-untyped-def]
+    """The call's answer or its typed error. What nobody foresaw may have started something."""
+    try:
+        return make()
+    except BadAnswer as error:
+        return OutcomeUnknown(error.detail)
+    except ProviderError as error:
+        return error
+    except Exception as error:
+        log.exception("start_call_broke", error=type(error).__name__)
+        return OutcomeUnknown("The start call broke unexpectedly; see the log.")
+
+
+# --- settling -------------------------------------------------------------------------------------------------
+
+
+def settle(start: Start, outcomes: dict[str, Outcome], now: datetime) -> None:
+    """Write what came of a start call."""
+    failures = [outcome for outcome in outcomes.values() if _is_hold(outcome)]
+    wait = limits.hold(start.kind, failures[0], now) if failures else 0.0  # type: ignore[arg-type]
+    with Ledger.opened(cause=Cause.WORKER, now=now) as ledger:
+        tasks = {task.pk: task for task in ledger.lock(start.task_ids)}
+        jobs = ExternalJob.objects.select_for_update(no_key=True, of=("self",)).filter(start_token__in=list(outcomes))
+        for job in jobs.order_by("pk"):
+            settle_one(ledger, tasks[job.task_id], job, outcomes[str(job.start_token)], wait)
+        ledger.wake("webhooks.sweep_inbox")  # events that came before the job ids are parked there
+    if not failures:
+        limits.release(start.kind)
+    _report(start, outcomes)
+
+
+def _is_hold(outcome: Outcome) -> bool:
+    return isinstance(outcome, ProviderError) and not isinstance(outcome, ProviderRejected | OutcomeUnknown)
+
+
+def settle_one(ledger: Ledger, task: Task, job: ExternalJob, outcome: Outcome, wait: float = 0.0) -> None:
+    """One job's part; `task` and `job` are locked. Also how an orphan that was found is adopted."""
+    if job.state != JobState.SUBMITTING:
+        if isinstance(outcome, StartedJob) and not job.job_id:  # given up as lost meanwhile; now we know its name
+            ledger.job(job, job_id=outcome.job_id, item_key=outcome.item_key, provider_batch_id=outcome.batch_id)
+        return
+    if isinstance(outcome, StartedJob):
+        ledger.job(
+            job,
+            state=JobState.SUBMITTED,
+            job_id=outcome.job_id,
+            item_key=outcome.item_key,
+            provider_batch_id=outcome.batch_id,
+            submitted_at=ledger.now,
+            next_poll_at=ledger.now + FIRST_POLL,
+            poll_misses=0,
+        )
+        ledger.amend(task, lease_token=None, leased_until=None, rescue_count=0, error_code="", error_text="")
+    elif isinstance(outcome, OutcomeUnknown):
+        ledger.job(job, next_poll_at=ledger.now + AFTER_UNKNOWN, error_text=outcome.detail)
+    elif isinstance(outcome, ProviderRejected):
+        text = outcome.detail
+        ledger.job(job, state=JobState.FAILED, finished_at=ledger.now, next_poll_at=None, error_text=text)
+        lifecycle.fail(ledger, task, code=outcome.code, text=text, permanent=True)
+    else:
+        job.delete()  # nothing exists at the provider; the transition keeps the story
+        lifecycle.not_started(ledger, task, code=outcome.code, text=outcome.detail, wait_seconds=wait)
+
+
+def _report(start: Start, outcomes: dict[str, Outcome]) -> None:
+    words: dict[str, int] = {}
+    for outcome in outcomes.values():
+        word = "started" if isinstance(outcome, StartedJob) else outcome.code
+        words[word] = words.get(word, 0) + 1
+    with correlation.bind(start.call.correlation_id):
+        log.info("start_call_settled", kind=start.kind, provider=start.provider, **words)
