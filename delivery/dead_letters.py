@@ -39,13 +39,13 @@ _ACCIDENTS: tuple[tuple[re.Pattern[str], str], ...] = (
 _BY_OUTCOME: dict[str, str] = {
     Outcome.TIMEOUT: "The receiver is too slow. Raise the timeout, lower the concurrency, or ask them; then redrive.",
     Outcome.CONNECTION: "The receiver could not be reached. Check that it is up; then redrive.",
-    Outcome.DNS: "The host name does not resolve. Correct the endpoint's URL or wait for their name service; then redrive.",
+    Outcome.DNS: "The host name does not resolve. Correct the endpoint's URL, or wait for their DNS; then redrive.",
     Outcome.TLS: "The certificate is not acceptable. They must renew it (or set the endpoint's own CA); then redrive.",
     Outcome.SERVER_ERROR: "The receiver failed on its side. Wait until it is healed; then redrive.",
     Outcome.THROTTLED: "We send more than they accept. Set a rate limit on the endpoint; then redrive.",
     Outcome.REDIRECT: "The receiver moved. Put the new address into the endpoint's URL; then redrive.",
     Outcome.REFUSED: "The receiver's body says no. Read the answer on the attempt, correct the data or discard it.",
-    Outcome.BLOCKED: "We may not call that address. Correct the URL, or allow its network in DELIVERY_ALLOWED_NETWORKS.",
+    Outcome.BLOCKED: "We may not call that address. Correct the URL, or allow it in DELIVERY_ALLOWED_NETWORKS.",
     Outcome.RESCUED: "Workers died on this delivery again and again. Look at the worker's log before you redrive it.",
     "poison": "Workers died on this delivery again and again. Look at the worker's log before you redrive it.",
     "held_too_long": "Its endpoint was held for more than 14 days. Resume or enable the endpoint; then redrive.",
@@ -219,13 +219,7 @@ def _most_common(rows: QuerySet[Delivery], field: str) -> Any:
 
 
 def _cluster(rows: QuerySet[Delivery]) -> tuple[str, str] | None:
-    hour = (
-        rows.order_by()
-        .values(hour=TruncHour("finished_at"))
-        .annotate(n=Count("id"))
-        .order_by("-n")
-        .first()
-    )
+    hour = rows.order_by().values(hour=TruncHour("finished_at")).annotate(n=Count("id")).order_by("-n").first()
     if hour is None or hour["n"] < CLUSTER_COUNT:
         return None
     return "cluster", (

@@ -1,0 +1,171 @@
+"""The one-row summary of all deliveries (specification S2.9), cheap at any size.
+
+Counts stop at `COUNT_LIMIT` rows and are then the planner's estimate, named in `estimated`. What happened in the last
+hour comes from `StatsMinute`, never from a scan. `pending` and `awaiting_retry` leave out what is *held* (its endpoint
+is paused, disabled, in need of attention, or its breaker is open), so that a paused endpoint hides no stuck queue.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum
+
+from delivery.models import Delivery, Endpoint, StatsMinute
+from delivery.policy.outcomes import SUCCESSES
+from delivery.states import WAITING_STATES, BreakerState, State
+
+COUNT_LIMIT = 100_000
+HELD = Q(is_held=True) | Q(health__breaker_state=BreakerState.OPEN)
+
+
+def delivery_summary(subscriber: str | None = None, *, now: datetime) -> dict[str, Any]:
+    """The keys of S2.9, and `held`, `oldest_held*`, `estimated`. Ages in seconds, times ISO 8601 UTC.
+
+    `oldest_pending` is how long the longest-waiting unheld delivery has been due; None when nothing is due.
+    """
+    estimated: list[str] = []
+    held = _held_counts(subscriber, estimated)
+    summary: dict[str, Any] = {
+        "pending": _all_in(State.PENDING, subscriber, estimated, "pending") - held[State.PENDING],
+        "awaiting_retry": _all_in(State.FAILED, subscriber, estimated, "awaiting_retry") - held[State.FAILED],
+        "in_flight": _all_in(State.IN_FLIGHT, subscriber, estimated, "in_flight"),
+        "dead_letter": _all_in(State.DEAD_LETTER, subscriber, estimated, "dead_letter"),
+        "held": sum(held.values()),
+    }
+    for name in ("pending", "awaiting_retry"):  # the two counts are taken one after the other
+        summary[name] = max(0, summary[name])
+    summary |= _last_hour(subscriber, now)
+    summary |= _age("oldest_pending", oldest_due(subscriber, held=False), now)
+    summary |= _age("oldest_held", oldest_due(subscriber, held=True), now)
+    summary["estimated"] = sorted(set(estimated))
+    return summary
+
+
+def count(rows: QuerySet, limit: int = COUNT_LIMIT) -> tuple[int, bool]:
+    """(number of rows, whether it is an estimate). Never reads more than `limit` rows."""
+    exact = rows.order_by().values("pk")[: limit + 1].count()
+    if exact <= limit:
+        return exact, False
+    plan = json.loads(rows.order_by().values("pk").explain(format="json"))
+    return max(limit, int(plan[0]["Plan"]["Plan Rows"])), True
+
+
+def oldest_due(subscriber: str | None = None, *, held: bool) -> datetime | None:
+    """When the longest-waiting delivery fell due: of the held endpoints, or of all others.
+
+    One probe of the due index for each endpoint, so it does not matter how many rows wait there.
+    """
+    first = (
+        Delivery.objects.filter(endpoint=OuterRef("pk"), state__in=WAITING_STATES)
+        .order_by("next_attempt_at")
+        .values("next_attempt_at")[:1]
+    )
+    endpoints = _endpoints(subscriber).filter(HELD if held else ~HELD)
+    return endpoints.annotate(first_due=Subquery(first)).aggregate(oldest=Min("first_due"))["oldest"]
+
+
+def held_endpoint_ids(subscriber: str | None = None) -> list[int]:
+    return list(_endpoints(subscriber).filter(HELD).values_list("pk", flat=True))
+
+
+def waiting_at(endpoint_ids: Iterable[int]) -> dict[int, int]:
+    """Waiting deliveries of each of a few endpoints, each count capped at COUNT_LIMIT."""
+    rows = Delivery.objects.filter(state__in=WAITING_STATES)
+    return {pk: rows.filter(endpoint_id=pk).order_by().values("pk")[:COUNT_LIMIT].count() for pk in endpoint_ids}
+
+
+def _endpoints(subscriber: str | None) -> QuerySet[Endpoint]:
+    return Endpoint.objects.all() if subscriber is None else Endpoint.objects.filter(subscriber=subscriber)
+
+
+def _deliveries(subscriber: str | None) -> QuerySet[Delivery]:
+    return Delivery.objects.all() if subscriber is None else Delivery.objects.filter(endpoint__subscriber=subscriber)
+
+
+def _all_in(state: State, subscriber: str | None, estimated: list[str], name: str) -> int:
+    number, is_estimate = count(_deliveries(subscriber).filter(state=state))
+    if is_estimate:
+        estimated.append(name)
+    return number
+
+
+def _held_counts(subscriber: str | None, estimated: list[str]) -> dict[State, int]:
+    ids = held_endpoint_ids(subscriber)
+    counts = {State.PENDING: 0, State.FAILED: 0}
+    if not ids:
+        return counts
+    for state in counts:
+        # Both states are named so that the partial due index serves; `state` alone would not match its condition.
+        rows = Delivery.objects.filter(endpoint_id__in=ids, state__in=WAITING_STATES).filter(state=state)
+        counts[state], is_estimate = count(rows)
+        if is_estimate:
+            estimated += ["held", "pending" if state == State.PENDING else "awaiting_retry"]
+    return counts
+
+
+def _last_hour(subscriber: str | None, now: datetime) -> dict[str, Any]:
+    rows = StatsMinute.objects.filter(minute__gte=now - timedelta(hours=1), minute__lte=now)
+    if subscriber is not None:
+        rows = rows.filter(endpoint__subscriber=subscriber)
+    success = Q(outcome__in=[str(outcome) for outcome in SUCCESSES])
+    totals = rows.aggregate(
+        delivered=Sum("count", filter=success),
+        failed=Sum("count", filter=~success),
+        ms=Sum("total_ms", filter=success),
+    )
+    delivered = totals["delivered"] or 0
+    return {
+        "delivered_last_hour": delivered,
+        "failed_last_hour": totals["failed"] or 0,
+        "avg_delivery_ms_last_hour": round(totals["ms"] / delivered, 1) if delivered else None,
+    }
+
+
+def _age(name: str, since: datetime | None, now: datetime) -> dict[str, Any]:
+    if since is None or since > now:
+        return {name: None, f"{name}_at": None}
+    return {name: round((now - since).total_seconds(), 1), f"{name}_at": since.isoformat()}
+
+
+def success_last_day(endpoint_ids: Iterable[int], now: datetime) -> dict[int, tuple[int, int]]:
+    """For each endpoint (successes, attempts) of the last 24 h. Two figures from one grouped read."""
+    success = Q(outcome__in=[str(outcome) for outcome in SUCCESSES])
+    rows = (
+        StatsMinute.objects.filter(endpoint_id__in=list(endpoint_ids), minute__gte=now - timedelta(hours=24))
+        .order_by()
+        .values("endpoint_id")
+        .annotate(good=Sum("count", filter=success, default=0), total=Sum("count"))
+    )
+    return {row["endpoint_id"]: (row["good"], row["total"]) for row in rows}
+
+
+def slow_endpoints(*, p95_ms: float = 2_000, samples: int = 20, subscriber: str | None = None) -> list[dict[str, Any]]:
+    """Endpoints whose p95 of the last 24 h is above `p95_ms`, slowest first (specification S2.8)."""
+    rows = (
+        _endpoints(subscriber)
+        .filter(deleted_at=None, health__p95_ms__gt=p95_ms, health__sample_count__gte=samples)
+        .order_by("-health__p95_ms")
+        .values(
+            "id",
+            "name",
+            "host",
+            "subscriber",
+            p50_ms=F("health__p50_ms"),
+            p95_ms=F("health__p95_ms"),
+            p99_ms=F("health__p99_ms"),
+            sample_count=F("health__sample_count"),
+            p95_day_before_ms=F("health__p95_day_before_ms"),
+            phases=F("health__phases"),
+            measured_at=F("health__measured_at"),
+        )
+    )
+    return list(rows)
+
+
+def measured_at() -> datetime | None:
+    """When percentiles were last computed; old means that the worker function stands still."""
+    return Endpoint.objects.aggregate(at=Max("health__measured_at"))["at"]

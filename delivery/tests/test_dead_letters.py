@@ -1,0 +1,87 @@
+"""Fingerprints, groups, the three patterns."""
+
+from datetime import timedelta
+
+import pytest
+
+from delivery import dead_letters
+from delivery.tests import factories
+from delivery.tests.factories import NOW
+
+
+def test_a_fingerprint_ignores_accidents_and_keeps_causes():
+    one = dead_letters.fingerprint(1, "connection", None, "Failed to connect to 10.0.0.7 port 8443 after 12 ms")
+    two = dead_letters.fingerprint(1, "connection", None, "failed to connect to 192.0.2.1 port 443 after 3.5 ms")
+    assert one == two
+    assert one != dead_letters.fingerprint(2, "connection", None, "Failed to connect to 10.0.0.7 port 8443 after 12 ms")
+    assert one != dead_letters.fingerprint(1, "timeout", None, "Failed to connect to 10.0.0.7 port 8443 after 12 ms")
+    assert dead_letters.fingerprint(1, "rejected", 401, "") != dead_letters.fingerprint(1, "rejected", 403, "")
+    assert len(one) == 32
+
+
+@pytest.mark.parametrize(
+    ("error", "normal"),
+    [
+        ("no such job 0f8fad5b-d9cb-469f-a165-70867728950e", "no such job <id>"),
+        ("see https://x.example/a?token=1 now", "see <url> now"),
+        ("to [2001:db8::1] refused", "to <address> refused"),
+        ("Deadbeef is a word; 12345678ab is not", "deadbeef is a word; <id> is not"),
+    ],
+)
+def test_normalise(error, normal):
+    assert dead_letters.normalise(error) == normal
+
+
+@pytest.mark.parametrize("outcome", [*dead_letters.Outcome, "poison", "held_too_long", "made_up"])
+def test_every_outcome_has_advice(outcome):
+    assert dead_letters.what_to_do(str(outcome), None)
+
+
+@pytest.mark.django_db
+def test_groups_count_and_sample(django_assert_num_queries):
+    endpoint = factories.endpoint()
+    for minutes in (3, 2, 1):
+        factories.delivery(
+            endpoint,
+            state="dead_letter",
+            fingerprint="a" * 32,
+            last_outcome="rejected",
+            last_status_code=401,
+            last_error="no",
+            finished_at=NOW - timedelta(minutes=minutes),
+        )
+    factories.delivery(endpoint, state="dead_letter", fingerprint="b" * 32, last_outcome="timeout")
+    factories.delivery(endpoint, state="delivered")
+    with django_assert_num_queries(2):
+        found = dead_letters.groups(dead_letters.dead_letters())
+    assert [(group.count, group.outcome) for group in found] == [(3, "rejected"), (1, "timeout")]
+    assert found[0].first_at == NOW - timedelta(minutes=3)
+    assert found[0].error == "no"
+    assert "Credentials" in found[0].what_to_do
+
+
+@pytest.mark.django_db
+def test_the_three_patterns():
+    down, locked, flaky = factories.endpoint(), factories.endpoint(), factories.endpoint()
+    for _ in range(50):
+        factories.delivery(down, state="dead_letter", last_outcome="connection", finished_at=NOW, attempt_count=5)
+    for code in (401, 403, 500):
+        factories.delivery(locked, state="dead_letter", last_outcome="rejected", last_status_code=code, finished_at=NOW)
+    for day in range(3):
+        factories.delivery(flaky, state="dead_letter", last_outcome="timeout", finished_at=NOW - timedelta(days=day))
+    found = {finding.endpoint: finding for finding in dead_letters.analyze(100, NOW + timedelta(minutes=1))}
+    assert found[down.pk].patterns == ["cluster"]
+    assert found[down.pk].mean_attempts == 5
+    assert found[locked.pk].patterns == ["status_code"]
+    assert "credentials were rotated" in found[locked.pk].advice[0]
+    assert found[flaky.pk].patterns == ["slow_accumulation"]
+
+
+@pytest.mark.django_db
+def test_id_chunks_freeze_the_set():
+    endpoint = factories.endpoint()
+    ids = [factories.delivery(endpoint, state="dead_letter").pk for _ in range(5)]
+    chunks = dead_letters.id_chunks(dead_letters.dead_letters(), 2)
+    assert next(chunks) == ids[:2]
+    factories.delivery(endpoint, state="dead_letter")
+    assert list(chunks) == [ids[2:4], ids[4:]]
