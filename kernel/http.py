@@ -156,13 +156,15 @@ def _connect(host: str, port: int) -> socket.socket:
 
 def _dial(call: _Call, host: str, port: int, addresses: list[str]) -> socket.socket:
     problem: OSError | None = None
-    for address in addresses[:4]:
-        try:
-            sock = socket.create_connection((address, port), timeout=call.remaining())
+    addresses = addresses[:4]
+    for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
+        try:  # a share of the time each, so that one dead address does not eat it all
+            sock = socket.create_connection((address, port), timeout=call.remaining() / left)
         except OSError as error:
             problem = error
             continue
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.settimeout(call.remaining())
         call.watch(sock)
         return sock
     reason = problem.strerror or type(problem).__name__ if problem else "no address"

@@ -7,9 +7,9 @@ cannot be woken.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
+import threading
 import time
 import warnings
 
@@ -28,6 +28,7 @@ class Reactor:
         self.multi.setopt(pycurl.M_TIMERFUNCTION, self._on_timer)
         self._epoll = select.epoll()
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._bell_lock = threading.Lock()
         self._epoll.register(self._bell, select.EPOLLIN)
         self._wanted: dict[int, int] = {}
         self._registered: dict[int, int] = {}
@@ -35,8 +36,9 @@ class Reactor:
 
     def ring(self) -> None:
         """End a wait that is going on, or the next one. Safe from any thread, also after `close()`."""
-        with contextlib.suppress(OSError):
-            os.eventfd_write(self._bell, 1)
+        with self._bell_lock:  # a lookup may come back after close(), when the number is another file's
+            if self._bell >= 0:
+                os.eventfd_write(self._bell, 1)
 
     def turn(self, until: float) -> None:
         """Wait for the first of: a socket, libcurl's timer, the bell, `until` (monotonic); and pass it on."""
@@ -69,8 +71,9 @@ class Reactor:
             warnings.simplefilter("ignore", RuntimeWarning)
             self.multi.close()
         self._epoll.close()
-        bell, self._bell = self._bell, -1
-        os.close(bell)
+        with self._bell_lock:
+            os.close(self._bell)
+            self._bell = -1
 
     def _on_timer(self, milliseconds: int) -> None:
         self._timer_at = None if milliseconds < 0 else time.monotonic() + milliseconds / 1000

@@ -163,6 +163,7 @@ class Transfers:
         except (pycurl.error, ValueError, UnicodeError) as error:
             if pin:
                 self._pinned.pop((target.host, target.port), None)
+            slot.release()
             self._retire(slot)
             self._end(request, Failure.BLOCKED, f"The request cannot be sent: {error}.", rule="unsendable")
             return

@@ -1,5 +1,8 @@
 """Transfers against real sockets: what arrives, what comes back, and hostile receivers end on time."""
 
+import gzip
+import os
+import resource
 import threading
 import time
 
@@ -7,7 +10,7 @@ import pytest
 
 from delivery.engine.transfer import Request
 from delivery.policy.outcomes import Failure
-from delivery.tests.engine.flights import fly, flying, land
+from delivery.tests.engine.flights import fly, flying, land, names_of
 from kernel.tests import hostile
 from kernel.tests.hostile import answering, response, serving
 
@@ -133,8 +136,6 @@ def test_a_body_up_to_the_read_cap_keeps_the_connection():
 
 
 def test_gzip_is_unpacked_within_the_caps():
-    import gzip
-
     packed = response("200 OK", "Content-Encoding: gzip", body=gzip.compress(b'{"status": "duplicate"}'))
     with serving(answering(packed)) as server:
         assert fly(server.url()).head == b'{"status": "duplicate"}'
@@ -283,8 +284,6 @@ def test_a_wake_before_the_poll_is_not_lost():
 
 
 def test_abort_all_gives_everything_back_and_leaves_a_usable_engine():
-    from delivery.tests.engine.flights import names_of
-
     silent = threading.Event()
     names = names_of(lambda host: silent.wait(5) or ["127.0.0.1"])
     with serving(hostile.never_answer) as dead, serving(answering(hostile.OK)) as good, flying(names) as transfers:
@@ -310,8 +309,6 @@ def test_abort_all_gives_everything_back_and_leaves_a_usable_engine():
 
 
 def test_no_descriptor_is_left_behind():
-    import os
-
     before = len(os.listdir("/proc/self/fd"))
     with serving(answering(hostile.OK)) as server:
         with flying(max_in_flight=20) as transfers:
@@ -321,3 +318,19 @@ def test_no_descriptor_is_left_behind():
                 land(transfers)
     time.sleep(0.2)
     assert len(os.listdir("/proc/self/fd")) <= before + 1
+
+
+def test_no_descriptor_left_for_us_is_our_own_fault():
+    with serving(answering(hostile.OK)) as server, flying() as transfers:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        taken = [os.open("/dev/null", os.O_RDONLY)]
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (taken[0] + 1, hard))
+            transfers.add(Request(server.url()))
+            result = transfers.poll(2)[0]
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            os.close(taken[0])
+        assert (result.failure, result.request_sent) == (Failure.OWN_FAULT, False)
+        transfers.add(Request(server.url()))
+        assert land(transfers)[0].status == 200
