@@ -3,7 +3,8 @@
 from typing import Any
 
 import structlog
-from django.core.exceptions import PermissionDenied
+from django.conf import settings
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.db import InterfaceError, OperationalError
 from django.http import Http404
 from rest_framework import exceptions
@@ -124,6 +125,9 @@ def as_problem(error: Exception) -> Problem | None:
         return Problem("You may not do this.", code="permission_denied", status=403)
     if isinstance(error, exceptions.APIException):
         return _from_api_exception(error)
+    if isinstance(error, RequestDataTooBig):
+        most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE // 1024 // 1024
+        return Problem(f"A body may have at most {most} MiB. Send it in parts.", code="too_large", status=413)
     if isinstance(error, OperationalError | InterfaceError):
         log.error("database_unreachable", error=type(error).__name__)
         return Unavailable(
