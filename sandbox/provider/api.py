@@ -125,7 +125,7 @@ class Provider:
             for job_input, reference in entries
         ]
         self.stats.jobs[kind]["started"] += len(started)
-        kinds.prepare(kind)
+        kinds.ready(kind)
         self.runner.add(started)
         return started
 

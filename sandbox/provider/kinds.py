@@ -35,10 +35,9 @@ def checked(kind: str, value: Any) -> dict[str, Any]:
     return given
 
 
-def prepare(kind: str) -> None:
-    """Begin what a result of this kind will need, so that it is there when the first job is done."""
-    if kind == "map_search":
-        gazetteer.world()
+def ready(kind: str) -> bool:
+    """Whether a result of this kind can be made at once. The first question begins what it needs."""
+    return kind != "map_search" or gazetteer.world().done()
 
 
 async def result_of(kind: str, job_input: dict[str, Any]) -> dict[str, Any]:

@@ -10,9 +10,11 @@ from collections.abc import Callable
 
 from sandbox.provider.faults import Faults
 from sandbox.provider.jobs import CANCELLED, COMPLETED, FAILED, PROCESSING, Job
+from sandbox.provider.kinds import ready
 from sandbox.provider.stats import Stats
 
 TICK_SECONDS = 0.02
+NOT_READY_SECONDS = 0.1
 FAILURES = (
     ("no_capacity", "No worker was free for this job."),
     ("upstream_error", "The source did not answer."),
@@ -87,7 +89,9 @@ class Runner:
         self._changed(job)
 
     def _finish(self, job: Job, now: float) -> None:
-        if self._faults.strikes("fail"):
+        if not ready(job.kind):
+            heapq.heappush(self._due, (now + NOT_READY_SECONDS, job.number, 2, job))
+        elif self._faults.strikes("fail"):
             code, message = self._faults.random.choice(FAILURES)
             job.error = {"code": code, "message": message}
             self._end(job, FAILED, now)

@@ -17,6 +17,10 @@ from sandbox.settings import Settings
 
 KEY = "sk_test"
 SECRET = "whsec_" + base64.b64encode(b"provider-secret-of-the-tests-000").decode()
+INPUTS = {
+    "scoring": {"business": {"name": "Piekarnia Żukowski", "place": "Łódź"}},
+    "map_search": {"trade": "piekarnia", "place": "Łódź"},  # loads the gazetteer, so only where it matters
+}
 
 
 class Running:
@@ -34,24 +38,24 @@ class Running:
         answer = requests.post(f"{self.provider}/_faults", json={"min_ms": 40, "max_ms": 80, **rates}, timeout=5)
         assert answer.status_code == 200, answer.text
 
-    def start(self, place: str = "Łódź", path: str = "/ok/hooks", **more: Any) -> str:
-        body = {"input": {"trade": "piekarnia", "place": place}, "webhook_url": self.receiver + path, **more}
-        answer = self.call("POST", "/v1/map_search/jobs", json=body)
+    def start(self, kind: str = "scoring", **more: Any) -> str:
+        body = {"input": INPUTS[kind], "webhook_url": f"{self.receiver}/ok/hooks", **more}
+        answer = self.call("POST", f"/v1/{kind}/jobs", json=body)
         assert answer.status_code == 201, answer.text
         return answer.json()["job_id"]
 
     def start_batch(self, count: int, **more: Any) -> dict[str, Any]:
-        jobs = [{"input": {"trade": "Bäckerei", "place": "Zürich"}, "reference": f"ref-{n}"} for n in range(count)]
+        jobs = [{"input": INPUTS["scoring"], "reference": f"ref-{n}"} for n in range(count)]
         body = {"jobs": jobs, "webhook_url": f"{self.receiver}/ok/hooks", **more}
-        answer = self.call("POST", "/v1/map_search/batches", json=body)
+        answer = self.call("POST", "/v1/scoring/batches", json=body)
         assert answer.status_code == 201, answer.text
         return answer.json()
 
     def job(self, job_id: str) -> dict[str, Any]:
         return self.call("GET", f"/v1/jobs/{job_id}").json()
 
-    def finished(self, job_id: str) -> dict[str, Any]:
-        return until(lambda: (job := self.job(job_id)).get("finished_at") and job)
+    def finished(self, job_id: str, seconds: float = 8.0) -> dict[str, Any]:
+        return until(lambda: (job := self.job(job_id)).get("finished_at") and job, seconds)
 
     def journal(self, **query: Any) -> list[dict[str, Any]]:
         answer = requests.get(f"{self.receiver}/_journal", params={"limit": 1000, **query}, timeout=5)
@@ -62,7 +66,7 @@ class Running:
         reports = [report for entry in self.journal() for report in _json(entry["body"])["jobs"]]
         return [report["status"] for report in reports if report["job_id"] == job_id]
 
-    def webhooks(self, kind: str = "map_search") -> dict[str, int]:
+    def webhooks(self, kind: str = "scoring") -> dict[str, int]:
         stats = requests.get(f"{self.provider}/_stats", timeout=5).json()
         return stats["kinds"][kind]["webhooks"]
 

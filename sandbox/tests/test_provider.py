@@ -13,10 +13,10 @@ from sandbox.tests.conftest import SECRET, Running, until
 
 
 def test_a_job_lives_and_its_result_can_be_fetched(sandbox: Running) -> None:
-    job_id = sandbox.start(reference="task-1")
+    job_id = sandbox.start("map_search", reference="task-1")
     early = sandbox.call("GET", f"/v1/jobs/{job_id}/result")
     assert (early.status_code, early.json()["error"]["code"]) == (409, "not_ready")
-    job = sandbox.finished(job_id)
+    job = sandbox.finished(job_id, seconds=30)
     assert (job["status"], job["progress"], job["reference"], job["error"]) == ("completed", 100, "task-1", None)
     result = sandbox.call("GET", f"/v1/jobs/{job_id}/result").json()
     assert result["query"] == {"trade": "piekarnia", "place": "Łódź"}
@@ -97,8 +97,8 @@ def test_jobs_are_listed_by_id_reference_time_and_status(sandbox: Running) -> No
     assert listed(reference="a") == [first, third]
     assert third in listed(since=max(updated))
     assert listed(since=time.time() + 5) == []
-    assert listed(status="completed", kind="map-search") == [first, second, third]
-    assert listed(status="failed") == listed(kind="scoring") == listed(batch_id="batch_nope") == []
+    assert listed(status="completed", kind="scoring") == [first, second, third]
+    assert listed(status="failed") == listed(kind="map-search") == listed(batch_id="batch_nope") == []
 
 
 def test_a_cancelled_job_stays_cancelled_and_a_finished_one_finished(sandbox: Running) -> None:
@@ -174,7 +174,7 @@ def test_stats_count_one_job_for_each_reference(sandbox: Running) -> None:
     sandbox.start(reference="task-1")
     sandbox.start_batch(3)
     stats = requests.get(f"{sandbox.provider}/_stats", timeout=5).json()
-    assert stats["kinds"]["map_search"]["jobs"]["started"] == stats["jobs"] == 4
+    assert stats["kinds"]["scoring"]["jobs"]["started"] == stats["jobs"] == 4
     assert stats["repeated_references"] == {"count": 0, "examples": {}}
     sandbox.start(reference="task-1")
     stats = requests.get(f"{sandbox.provider}/_stats", timeout=5).json()
