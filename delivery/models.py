@@ -41,7 +41,10 @@ class Endpoint(models.Model):
     body_rule = models.JSONField(
         null=True,
         blank=True,
-        help_text='What a 2xx body must say: {"success": "regex", "duplicate": "regex", "refused": "regex"}, each optional.',
+        help_text=(
+            'What a 2xx body must say: {"success": …, "duplicate": …, "refused": …}, each optional: '
+            "phrases, | between alternatives."
+        ),
     )
     ordering_key = models.CharField(
         max_length=100,

@@ -83,7 +83,7 @@ class Migration(migrations.Migration):
                     "body_rule",
                     models.JSONField(
                         blank=True,
-                        help_text='What a 2xx body must say: {"success": "regex", "duplicate": "regex", "refused": "regex"}, each optional.',
+                        help_text='What a 2xx body must say: {"success": …, "duplicate": …, "refused": …}, each optional: phrases, | between alternatives.',
                         null=True,
                     ),
                 ),
