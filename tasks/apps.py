@@ -6,3 +6,6 @@ from django.apps import AppConfig
 class TasksConfig(AppConfig):
     name = "tasks"
     verbose_name = "Tasks"
+
+    def ready(self) -> None:
+        from tasks import checks  # noqa: F401

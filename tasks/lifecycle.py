@@ -137,6 +137,12 @@ def rescue(ledger: Ledger, task: Task, *, detail: str, back_to_retrying: bool = 
     )
 
 
+def adopted(ledger: Ledger, task: Task) -> bool:
+    """The provider has the job of a start whose answer never came: it goes on, and the timeline says why."""
+    detail = "The start call's answer never came; the provider was asked, and has the job."
+    return ledger.move(task, RESCUE, reason="adopted", detail=detail)
+
+
 def cancelled_by_provider(ledger: Ledger, task: Task, *, text: str) -> bool:
     """The provider stopped it: the end if somebody asked for it, else an attempt that failed."""
     if task.cancel_requested_at is not None:

@@ -25,9 +25,17 @@ def room(policy: KindPolicy, now: datetime) -> int:
     """How many may start now. `policy` is locked."""
     if policy.is_paused or (policy.held_until is not None and policy.held_until > now):
         return 0
-    busy = Task.objects.filter(kind=policy.kind, state__in=[State.RUNNING, State.FETCHING]).count()
-    free = max(0, policy.concurrency - busy)
+    free = max(0, policy.concurrency - _busy(policy))
     return min(free, int(_tokens(policy, now))) if policy.rate_per_minute else free
+
+
+def is_full(policy: KindPolicy) -> bool:
+    """Whether only the end of a running task makes room again."""
+    return _busy(policy) >= policy.concurrency
+
+
+def _busy(policy: KindPolicy) -> int:
+    return Task.objects.filter(kind=policy.kind, state__in=[State.RUNNING, State.FETCHING]).count()
 
 
 def spend(policy: KindPolicy, started: int, now: datetime) -> None:

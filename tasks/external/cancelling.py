@@ -28,7 +28,13 @@ def claim(kind: str, limit: int, now: datetime) -> list[Wish]:
     """Running tasks of a kind that are to be stopped, and whose job the provider has; asked again after a while."""
     with transaction.atomic():
         rows = Task.objects.select_for_update(no_key=True, skip_locked=True, of=("self",))
-        due = rows.filter(kind=kind, state=State.RUNNING, cancel_requested_at__isnull=False, next_attempt_at__lte=now)
+        due = rows.filter(
+            kind=kind,
+            state=State.RUNNING,
+            cancel_requested_at__isnull=False,
+            next_attempt_at__lte=now,
+            jobs__state=JobState.SUBMITTED,
+        )
         ids = list(due.order_by("pk").values_list("pk", flat=True)[:limit])
         Task.objects.filter(pk__in=ids).update(next_attempt_at=now + ASK_AGAIN)
         jobs = ExternalJob.objects.filter(task_id__in=ids, state=JobState.SUBMITTED)

@@ -66,6 +66,12 @@ def claim(kind: str, limit: int, now: datetime) -> list[Fetch]:
     return [_fetch(task, jobs[task.pk], token) for task in tasks]
 
 
+def next_due(kind: str) -> datetime | None:
+    """When a result of this kind is to be fetched next."""
+    waiting = Task.objects.filter(kind=kind, state=State.FETCHING, lease_token__isnull=True)
+    return waiting.order_by("next_attempt_at").values_list("next_attempt_at", flat=True).first()
+
+
 def _fetch(task: Task, job: ExternalJob, token: uuid.UUID) -> Fetch:
     return Fetch(task.pk, token, task.kind, task.input, task.correlation_id, job.provider, job.job_id, job.item_key)
 

@@ -83,6 +83,18 @@ def _due(kind: str, room: int, now: datetime) -> list[Task]:
     return list(due.defer("result").order_by("next_attempt_at", "pk")[:room])
 
 
+def next_due(kind: str) -> datetime | None:
+    """When a start of this kind may be made next; None where nothing waits, or only a finished task makes room."""
+    policy = KindPolicy.objects.filter(kind=kind, is_paused=False).first()
+    waiting = Task.objects.filter(kind=kind, state__in=[State.QUEUED, State.RETRYING])
+    first = waiting.order_by("next_attempt_at").values_list("next_attempt_at", flat=True).first()
+    if policy is None or first is None:
+        return None
+    if limits.is_full(policy):
+        return None
+    return max(moment for moment in (first, policy.held_until) if moment is not None)
+
+
 def _groups(tasks: Sequence[Task], size: int) -> list[list[Task]]:
     """One start call each: neighbours of one batch together, single tasks alone, since each has its own journey."""
     groups = []

@@ -1,0 +1,165 @@
+"""Celery entry points: wake-ups only. Each goes on until nothing is due or its time is up.
+
+A process runs each of them at most once at a time: a wake-up that comes meanwhile makes the running one look again.
+"""
+
+import threading
+from collections.abc import Callable
+
+from celery import shared_task
+from celery.worker import state as worker_state
+
+from tasks import clock, execution, kinds, lifecycle, orphans, reconcile, rescue, schedules, wake
+from tasks.external import cancelling, fetching, starting
+from tasks.models import Task
+from tasks.pump import Lane, pump
+from tasks.states import State
+
+BUDGET_SECONDS = 25.0
+
+
+@shared_task(name="tasks.start", ignore_result=True)
+def start() -> None:
+    """Start what is due of every external kind, in limits."""
+    _alone("start", lambda: _pump("start", start_lanes()))
+
+
+@shared_task(name="tasks.fetch", ignore_result=True)
+def fetch() -> None:
+    """Fetch the results that are due."""
+    _alone("fetch", lambda: _pump("fetch", fetch_lanes()))
+
+
+@shared_task(name="tasks.run_internal", ignore_result=True)
+def run_internal() -> None:
+    """Run what is due of the internal kinds."""
+    _alone("run_internal", lambda: run_due())
+
+
+@shared_task(name="tasks.poll", ignore_result=True)
+def poll() -> None:
+    """The minute's round over all providers."""
+    _alone("poll", lambda: reconcile.reconcile(clock.now()))
+
+
+@shared_task(name="tasks.tick_schedules", ignore_result=True)
+def tick_schedules() -> None:
+    _alone("tick_schedules", lambda: schedules.tick(clock.now()))
+
+
+@shared_task(name="tasks.sweep", ignore_result=True)
+def sweep() -> None:
+    """What no message told of: due schedules, expired leases, orphaned starts, wishes to cancel, waiting work."""
+    _alone("sweep", lambda: sweep_once())
+
+
+def sweep_once() -> None:
+    now = clock.now()
+    lifecycle.promote_due(now)
+    rescue.expired_leases(now)
+    orphans.adopt(now)
+    _pump("cancel", cancel_lanes())
+    for name in due_workers():
+        wake.publish(name)
+
+
+def due_workers() -> list[str]:
+    """Which of the workers have something to do now."""
+    now = clock.now()
+    waiting = Task.objects.filter(next_attempt_at__lte=now)
+    to_start = waiting.filter(state__in=[State.QUEUED, State.RETRYING])
+    looks = {
+        "tasks.start": to_start.filter(kind__in=kinds.EXTERNAL),
+        "tasks.run_internal": to_start.filter(kind__in=kinds.INTERNAL),
+        "tasks.fetch": waiting.filter(kind__in=kinds.EXTERNAL, state=State.FETCHING, lease_token__isnull=True),
+    }
+    return [name for name, rows in looks.items() if rows.exists()]
+
+
+def start_lanes() -> list[Lane]:
+    """One for each kind, so that a provider that hangs holds up no other kind."""
+    return [
+        Lane(
+            name=f"start-{kind}",
+            claim=lambda free, now, kind=kind: starting.claim(kind, free, now),  # type: ignore[misc]
+            call=starting.call,
+            settle=lambda pairs, now: _each(starting.settle, pairs, now),
+            next_due=lambda kind=kind: starting.next_due(kind),  # type: ignore[misc]
+        )
+        for kind in kinds.EXTERNAL
+    ]
+
+
+def fetch_lanes() -> list[Lane]:
+    return [
+        Lane(
+            name=f"fetch-{kind}",
+            claim=lambda free, now, kind=kind: fetching.claim(kind, free, now),  # type: ignore[misc]
+            call=fetching.call,
+            settle=fetching.settle,
+            next_due=lambda kind=kind: fetching.next_due(kind),  # type: ignore[misc]
+            threads=8,
+            depth=24,
+        )
+        for kind in kinds.EXTERNAL
+    ]
+
+
+def cancel_lanes() -> list[Lane]:
+    return [
+        Lane(
+            name=f"cancel-{kind}",
+            claim=lambda free, now, kind=kind: cancelling.claim(kind, free, now),  # type: ignore[misc]
+            call=cancelling.call,
+            settle=lambda pairs, now: _each(cancelling.settle, pairs, now),
+        )
+        for kind in kinds.EXTERNAL
+    ]
+
+
+def run_due() -> int:
+    """Run internal tasks one after the other until none is due; returns how many."""
+    count = 0
+    for kind in kinds.INTERNAL:
+        while not should_stop() and (task := execution.claim(kind, clock.now())) is not None:
+            execution.settle(task, execution.perform(task), clock.now())
+            count += 1
+    return count
+
+
+def _each(settle: Callable[..., None], pairs: list, now: object) -> None:  # type: ignore[type-arg]
+    for work, outcome in pairs:
+        settle(work, outcome, now)
+
+
+def should_stop() -> bool:
+    """Whether the worker process has been asked to end."""
+    flags = (worker_state.should_stop, worker_state.should_terminate)
+    return any(flag is not None and flag is not False for flag in flags)
+
+
+_turns: dict[str, threading.Lock] = {}
+_again: set[str] = set()
+
+
+def _pump(name: str, lanes: list[Lane]) -> int:
+    return pump(lanes, seconds=BUDGET_SECONDS, should_stop=should_stop, nudged=lambda: _take(name))
+
+
+def _take(name: str) -> bool:
+    """Whether a wake-up came since the last look."""
+    was_there = name in _again
+    _again.discard(name)
+    return was_there
+
+
+def _alone(name: str, work: Callable[[], object]) -> None:
+    """Run `work` unless it runs in this process already; then that run is told to look once more."""
+    _again.add(name)
+    lock = _turns.setdefault(name, threading.Lock())
+    while name in _again and not should_stop() and lock.acquire(blocking=False):
+        try:
+            while _take(name) and not should_stop():
+                work()
+        finally:
+            lock.release()
