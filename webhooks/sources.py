@@ -22,7 +22,7 @@ class Source:
 def resolve(first: str, second: str = "") -> Source | None:
     """The source of `/webhooks/<first>/[<second>/]`, or None. Reads the kind's policy where no provider is named."""
     first, second = _normal(first), _normal(second)
-    if not kinds.exists(first):
+    if first not in kinds.KINDS:
         provider = providers.get(first)
         return Source(first, provider) if provider and not second else None
     provider = providers.get(second or _default_provider(first))
