@@ -1,0 +1,144 @@
+"""One claim, start to end: find endpoints with something due, ask their policies for room, lease rows.
+
+The policies (breaker, rate, concurrency) are the pure ones of `delivery.policy`, asked while the endpoint's health row
+is locked, so what they decide holds for all workers together. Two statements and a commit, whatever the number of rows.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import transaction
+
+from delivery.engine import claims
+from delivery.engine.claims import Room, Turn
+from delivery.engine.requests import Claimed, Config, Configs, parts_of
+from delivery.policy.breaker import Admission, Breaker, admission, take_probe
+from delivery.policy.ratelimit import Bucket, take
+
+ENDPOINTS_MOST = 64
+ROUNDS_MOST = 40  # with 512 endpoints looked at in each, beyond it the next claim goes on
+UNUSABLE_PAUSE_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class _Grant:
+    """What the policies grant an endpoint in this claim."""
+
+    turn: Turn
+    config: Config
+    room: int
+    is_probe: bool
+
+
+class Claimer:
+    """Keeps the rotating cursor and the endpoints' settings of one process."""
+
+    def __init__(self, configs: Configs | None = None) -> None:
+        self.configs = configs or Configs()
+        self._cursor = random.getrandbits(20)
+
+    def claim(self, slots: int, token: UUID) -> tuple[list[Claimed], bool]:
+        """Up to `slots` deliveries leased under `token`, and whether it is worth claiming again at once."""
+        most = min(ENDPOINTS_MOST, max(8, slots // 4), slots)
+        for _ in range(ROUNDS_MOST if slots > 0 else 0):
+            with transaction.atomic():
+                found = claims.find(self._cursor, most)
+                self._cursor = found.last_id
+                claimed, parked = self._take(found.turns, slots, token) if found.turns else ([], 0)
+            if claimed or parked:
+                return claimed, True
+            if found.is_whole_circle and len(found.turns) < most:
+                break  # everybody was asked
+        return [], False
+
+    def _take(self, turns: list[Turn], slots: int, token: UUID) -> tuple[list[Claimed], int]:
+        grants = self._grants(turns, max(1, slots // len(turns)))
+        by_endpoint = {grant.config.id: grant for grant in grants}
+        rows: list[claims.ClaimedRow] = []
+        parked = 0
+        if rooms := [_room(grant) for grant in grants if not grant.config.in_order]:
+            rows += claims.claim(rooms, token)
+        if rooms := [_room(grant) for grant in grants if grant.config.in_order]:
+            ordered, parked = claims.claim_in_order(rooms, token)
+            rows += ordered
+        if len(rows) > slots:
+            raise AssertionError(f"claimed {len(rows)} of at most {slots}")
+        began_at = self._note(grants, rows, token)
+        claimed = [parts_of(row, token, by_endpoint[row[1]].config, by_endpoint[row[1]].is_probe) for row in rows]
+        for one in claimed:
+            one.began_at = began_at
+        return claimed, parked
+
+    def _grants(self, turns: list[Turn], share: int) -> list[_Grant]:
+        configs = self.configs.of({turn.endpoint_id: turn.version for turn in turns})
+        grants = []
+        for turn in turns:
+            config = configs.get(turn.endpoint_id)
+            if config is None:
+                claims.pause(turn.endpoint_id, UNUSABLE_PAUSE_SECONDS)
+                continue
+            grant = _grant(turn, config, share)
+            if grant.room:
+                grants.append(grant)
+        return grants
+
+    def _note(self, grants: list[_Grant], rows: list[claims.ClaimedRow], token: UUID) -> float:
+        """Write tokens and probes to the health rows; returns the moment by the database's clock."""
+        counts: dict[int, int] = {}
+        for row in rows:
+            counts[row[1]] = counts.get(row[1], 0) + 1
+        changed = [
+            change for grant in grants if (n := counts.get(grant.config.id)) and (change := _change(grant, n, token))
+        ]
+        if changed:
+            claims.save_turns(changed)
+        return grants[0].turn.now.timestamp() if grants else time.time()
+
+
+def _grant(turn: Turn, config: Config, share: int) -> _Grant:
+    admitted = admission(_breaker_of(turn), turn.now)
+    room = {Admission.SEND: share, Admission.PROBE: 1, Admission.HOLD: 0}[admitted]
+    if config.rate is not None and room:
+        room, _ = take(Bucket(turn.tokens, turn.tokens_at), config.rate, turn.now, room)
+    return _Grant(turn, config, room, admitted is Admission.PROBE)
+
+
+def _room(grant: _Grant) -> Room:
+    config = grant.config
+    return Room(config.id, grant.room, config.max_concurrency, config.lease_seconds)
+
+
+def _breaker_of(turn: Turn) -> Breaker:
+    return Breaker(
+        turn.breaker_state,
+        turn.consecutive_failures,
+        turn.cooldown_seconds,
+        turn.opened_at,
+        turn.probe_at,
+        turn.probe_token,
+        turn.probe_until,
+    )
+
+
+def _change(grant: _Grant, count: int, token: UUID) -> tuple[object, ...] | None:
+    """The health row after `count` rows were claimed, or None where nothing changes."""
+    turn, config = grant.turn, grant.config
+    bucket, breaker = Bucket(turn.tokens, turn.tokens_at), _breaker_of(turn)
+    if config.rate is not None:
+        _, bucket = take(bucket, config.rate, turn.now, count)
+    if grant.is_probe:
+        breaker = take_probe(breaker, now=turn.now, token=token, lease_seconds=config.lease_seconds) or breaker
+    if config.rate is None and not grant.is_probe:
+        return None
+    return (
+        bucket.tokens,
+        bucket.tokens_at,
+        str(breaker.breaker_state),
+        breaker.probe_token,
+        breaker.probe_until,
+        config.id,
+    )

@@ -1,0 +1,391 @@
+"""All SQL that moves deliveries: claim, settle, release. Nothing else writes their state but `lifecycle` and `sweeps`.
+
+The rules that every statement here keeps:
+- Lock order: endpoints, then health rows in endpoint order, then deliveries in id order. The claim never waits for a
+  lock (SKIP LOCKED), so it cannot be part of a deadlock.
+- The claim locks an endpoint's health row first and counts and claims in a *second* statement: a count in the same
+  statement would see the snapshot from before the lock, and the cap would leak.
+- Candidates are found by a skip-scan over (endpoint, next attempt) from a rotating cursor. No query here may want an
+  index on the due time alone: beside one, the planner flips to it and a flooded endpoint starves the others.
+- Times are the database's. Leases use `clock_timestamp()`; comparisons use `statement_timestamp()`, which is stable, so
+  that it can be an index condition.
+- A settle is fenced by lease token *and* state. Whoever lost the lease changes nothing.
+- Strict order by key: only the first unfinished delivery of an (endpoint, ordering key) may be claimed; a dead letter
+  counts as unfinished, so it holds its key until it is redriven or discarded. A row found behind another is parked at
+  `AWAITS_TURN`, and whoever finishes its predecessor, under the endpoint's health lock, makes it due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from django.db import connection
+
+from delivery.states import AWAITS_TURN
+
+SCAN_LEAST, SCAN_MOST = 64, 512
+
+
+def cursor(binary: bool = True) -> psycopg.Cursor[Any]:
+    """A plain psycopg cursor on Django's connection: binds on the server and reads binary, unlike Django's own."""
+    connection.ensure_connection()
+    return psycopg.Cursor(connection.connection)
+
+
+# --- claim --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Turn:
+    """An endpoint whose health row this transaction holds, and that has something due."""
+
+    endpoint_id: int
+    version: int
+    breaker_state: str
+    consecutive_failures: int
+    cooldown_seconds: int
+    opened_at: datetime | None
+    probe_at: datetime | None
+    probe_token: UUID | None
+    probe_until: datetime | None
+    tokens: float | None
+    tokens_at: datetime | None
+    now: datetime
+
+
+_FIND = """
+WITH RECURSIVE scan(endpoint_id, due_at, step, wrapped) AS (
+    (SELECT n.endpoint_id, n.next_attempt_at, 1, n.wrapped FROM (
+        (SELECT d.endpoint_id, d.next_attempt_at, false AS wrapped FROM delivery_delivery d
+         WHERE d.state IN ('pending', 'failed') AND d.endpoint_id > %(after)s
+         ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1)
+        UNION ALL
+        (SELECT d.endpoint_id, d.next_attempt_at, true FROM delivery_delivery d
+         WHERE d.state IN ('pending', 'failed') AND d.endpoint_id <= %(after)s
+         ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1)
+     ) n LIMIT 1)
+    UNION ALL
+    SELECT n.endpoint_id, n.next_attempt_at, s.step + 1, n.wrapped
+    FROM scan s CROSS JOIN LATERAL (
+        SELECT u.* FROM (
+            (SELECT d.endpoint_id, d.next_attempt_at, s.wrapped AS wrapped FROM delivery_delivery d
+             WHERE d.state IN ('pending', 'failed') AND d.endpoint_id > s.endpoint_id
+               AND (NOT s.wrapped OR d.endpoint_id <= %(after)s)
+             ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1)
+            UNION ALL
+            (SELECT d.endpoint_id, d.next_attempt_at, true FROM delivery_delivery d
+             WHERE NOT s.wrapped AND d.state IN ('pending', 'failed') AND d.endpoint_id <= %(after)s
+             ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1)
+        ) u LIMIT 1
+    ) n
+    WHERE s.step < %(steps)s
+), held AS MATERIALIZED (
+    SELECT h.endpoint_id, e.version, h.breaker_state, h.consecutive_failures, h.cooldown_seconds, h.opened_at,
+           h.probe_at, h.probe_token, h.probe_until, h.tokens, h.tokens_at
+    FROM scan s
+    JOIN delivery_endpointhealth h ON h.endpoint_id = s.endpoint_id
+    JOIN delivery_endpoint e ON e.id = s.endpoint_id
+    WHERE s.due_at <= statement_timestamp() AND NOT e.is_held
+      AND (h.throttled_until IS NULL OR h.throttled_until <= statement_timestamp())
+      AND (h.breaker_state = 'closed'
+           OR (h.breaker_state = 'open' AND (h.probe_at IS NULL OR h.probe_at <= statement_timestamp()))
+           OR (h.breaker_state = 'half_open' AND (h.probe_until IS NULL OR h.probe_until <= statement_timestamp())))
+      AND (e.rate_per_minute IS NULL OR h.tokens IS NULL OR h.tokens_at IS NULL
+           OR h.tokens + extract(epoch FROM statement_timestamp() - h.tokens_at) * e.rate_per_minute / 60.0 >= 1)
+    LIMIT %(most)s
+    FOR NO KEY UPDATE OF h SKIP LOCKED
+)
+SELECT m.steps, m.last_id, clock_timestamp(), held.*
+FROM (SELECT count(*) AS steps, (array_agg(endpoint_id ORDER BY step DESC))[1] AS last_id FROM scan) m
+LEFT JOIN held ON true
+"""
+
+
+@dataclass(slots=True)
+class Found:
+    """Endpoints to claim from, where the scan ended, and whether it has been round the whole circle."""
+
+    turns: list[Turn]
+    last_id: int
+    is_whole_circle: bool
+
+
+def find(after: int, most: int) -> Found:
+    """Lock the health rows of up to `most` endpoints with something due that may be sent. Needs a transaction."""
+    steps = max(SCAN_LEAST, min(SCAN_MOST, most * 4))
+    rows = cursor().execute(_FIND, {"after": after, "steps": steps, "most": most}, binary=True).fetchall()
+    turns = [Turn(*row[3:], row[2]) for row in rows if row[3] is not None]  # type: ignore[call-arg]
+    scanned, last_id = rows[0][0], rows[0][1]
+    return Found(turns, turns[-1].endpoint_id if len(turns) >= most else last_id or 0, scanned < steps)
+
+
+_TAKE = """
+, taken AS (
+    UPDATE delivery_delivery d
+    SET state = 'in_flight', lease_token = %(token)s,
+        leased_until = clock_timestamp() + c.lease_seconds * interval '1 second',
+        next_attempt_at = clock_timestamp() + c.lease_seconds * interval '1 second'
+    FROM chosen c WHERE d.id = c.id
+    RETURNING d.id, d.event_id, d.endpoint_id, d.attempt_count, d.throttle_count, d.rescue_count, d.ordering_key, c.due
+)
+SELECT t.id, t.endpoint_id, t.attempt_count, t.throttle_count, t.rescue_count, t.ordering_key,
+       (extract(epoch FROM clock_timestamp() - t.due) * 1000)::float8,
+       e.uid, e.payload, e.correlation_id"""
+_TURNS = """
+WITH turn AS MATERIALIZED (
+    SELECT * FROM unnest(%(ids)s::bigint[], %(rooms)s::int[], %(caps)s::int[], %(leases)s::float8[])
+        AS t(endpoint_id, room, cap, lease_seconds)
+)"""
+_ROOM = """GREATEST(0, LEAST(t.room, t.cap - (SELECT count(*) FROM delivery_delivery f
+                WHERE f.endpoint_id = t.endpoint_id AND f.state = 'in_flight')))"""
+_CLAIM = f"""{_TURNS}, chosen AS MATERIALIZED (
+    SELECT d.id, d.due, t.lease_seconds FROM turn t CROSS JOIN LATERAL (
+        SELECT d.id, d.next_attempt_at AS due FROM delivery_delivery d
+        WHERE d.endpoint_id = t.endpoint_id AND d.state IN ('pending', 'failed')
+          AND d.next_attempt_at <= statement_timestamp()
+        ORDER BY d.next_attempt_at
+        LIMIT {_ROOM}
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) d
+){_TAKE}
+FROM taken t JOIN delivery_event e ON e.id = t.event_id"""  # noqa: S608 - constants only
+_CLAIM_IN_ORDER = f"""{_TURNS}, room AS MATERIALIZED (
+    SELECT t.endpoint_id, t.lease_seconds, {_ROOM} AS room FROM turn t
+), seen AS MATERIALIZED (
+    SELECT d.*, t.room, t.lease_seconds FROM room t CROSS JOIN LATERAL (
+        SELECT d.id, d.endpoint_id, d.ordering_key, d.next_attempt_at AS due FROM delivery_delivery d
+        WHERE d.endpoint_id = t.endpoint_id AND d.state IN ('pending', 'failed')
+          AND d.next_attempt_at <= statement_timestamp()
+        ORDER BY d.next_attempt_at, d.id
+        LIMIT CASE WHEN t.room > 0 THEN t.room * 2 + 50 ELSE 0 END
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) d
+), judged AS MATERIALIZED (
+    SELECT s.*, s.ordering_key = '' OR NOT EXISTS (
+        SELECT 1 FROM delivery_delivery p
+        WHERE p.endpoint_id = s.endpoint_id AND p.ordering_key = s.ordering_key AND NOT p.ordering_key = ''
+          AND p.state IN ('pending', 'failed', 'in_flight', 'dead_letter') AND p.id < s.id
+    ) AS is_first FROM seen s
+), parked AS (
+    UPDATE delivery_delivery d SET next_attempt_at = %(awaits_turn)s
+    FROM judged j WHERE d.id = j.id AND NOT j.is_first
+    RETURNING 1
+), chosen AS MATERIALIZED (
+    SELECT r.id, r.due, r.lease_seconds FROM (
+        SELECT j.*, row_number() OVER (PARTITION BY j.endpoint_id ORDER BY j.due, j.id) AS place
+        FROM judged j WHERE j.is_first
+    ) r WHERE r.place <= r.room
+){_TAKE}, p.parked
+FROM (SELECT count(*) AS parked FROM parked) p
+LEFT JOIN taken t ON true LEFT JOIN delivery_event e ON e.id = t.event_id"""  # noqa: S608 - constants only
+
+
+@dataclass(slots=True)
+class Room:
+    """What may be claimed of one endpoint: `room` by us now, `cap` by all workers together."""
+
+    endpoint_id: int
+    room: int
+    cap: int
+    lease_seconds: float
+
+
+# id, endpoint_id, attempt_count, throttle_count, rescue_count, ordering_key, waited_ms, uid, payload, correlation_id
+ClaimedRow = tuple[int, int, int, int, int, str, float, str, bytes, str]
+
+
+def claim(rooms: Sequence[Room], token: UUID) -> list[ClaimedRow]:
+    """Lease due rows of the endpoints whose health rows this transaction holds. Never more than their rooms."""
+    return cursor().execute(_CLAIM, _turns(rooms, token), binary=True).fetchall()
+
+
+def claim_in_order(rooms: Sequence[Room], token: UUID) -> tuple[list[ClaimedRow], int]:
+    """The same for endpoints with an ordering key; also how many rows were parked to wait for their turn."""
+    parameters = {**_turns(rooms, token), "awaits_turn": AWAITS_TURN}
+    rows = cursor().execute(_CLAIM_IN_ORDER, parameters, binary=True).fetchall()
+    return [row[:-1] for row in rows if row[0] is not None], rows[0][-1]  # type: ignore[misc]
+
+
+def _turns(rooms: Sequence[Room], token: UUID) -> dict[str, Any]:
+    return {
+        "ids": literal(room.endpoint_id for room in rooms),
+        "rooms": literal(room.room for room in rooms),
+        "caps": literal(room.cap for room in rooms),
+        "leases": literal(room.lease_seconds for room in rooms),
+        "token": token,
+    }
+
+
+def literal(values: Iterable[Any]) -> str:
+    """An array of numbers, uuids or plain words as PostgreSQL writes it; much cheaper than adapting a list."""
+    return "{" + ",".join(map(str, values)) + "}"
+
+
+# --- settle -------------------------------------------------------------------------------------------------------
+
+_SETTLE = """
+WITH given AS MATERIALIZED (
+    SELECT * FROM unnest(
+        %(ids)s::bigint[], %(tokens)s::uuid[], %(states)s::text[], %(costs)s::smallint[], %(throttles)s::smallint[],
+        %(rescues)s::smallint[], %(delays)s::float8[], %(outcomes)s::text[], %(statuses)s::smallint[], %(ms)s::int[],
+        %(errors)s::text[], %(fingerprints)s::text[]
+    ) AS g(id, token, state, cost, throttle_count, rescue_count, delay, outcome, status, ms, error, fingerprint)
+), mine AS MATERIALIZED (
+    SELECT d.id FROM delivery_delivery d JOIN given g ON g.id = d.id
+    WHERE d.state = 'in_flight' AND d.lease_token = g.token
+    ORDER BY d.id FOR NO KEY UPDATE OF d
+)
+UPDATE delivery_delivery d
+SET state = g.state, attempt_count = d.attempt_count + g.cost, throttle_count = g.throttle_count,
+    rescue_count = g.rescue_count, lease_token = NULL, leased_until = NULL,
+    next_attempt_at = clock_timestamp() + g.delay * interval '1 second',
+    last_outcome = g.outcome, last_status_code = g.status, last_response_ms = g.ms, last_error = g.error,
+    fingerprint = g.fingerprint,
+    delivered_at = CASE WHEN g.state = 'delivered' THEN statement_timestamp() END,
+    finished_at = CASE WHEN g.state IN ('delivered', 'dead_letter') THEN statement_timestamp() END
+FROM given g JOIN mine m ON m.id = g.id
+WHERE d.id = g.id AND d.state = 'in_flight' AND d.lease_token = g.token
+RETURNING d.id
+"""
+
+
+def settle(columns: dict[str, Any]) -> set[int]:
+    """Write outcomes to the rows still leased under these tokens; returns the ids that were."""
+    return {row[0] for row in cursor().execute(_SETTLE, columns, binary=True)}
+
+
+ATTEMPT_COLUMNS = (
+    "delivery_id, endpoint_id, number, outcome, status_code, error, started_at, queue_wait_ms, dns_ms, connect_ms, "
+    "tls_ms, first_byte_ms, total_ms, address, signed_at, key_ids, is_probe, worker, response_head, retry_at"
+)
+
+
+def copy_attempts(lines: str) -> None:
+    """Append attempts, in COPY's text form and the order of ATTEMPT_COLUMNS."""
+    with cursor().copy(f"COPY delivery_attempt ({ATTEMPT_COLUMNS}) FROM STDIN") as copy:
+        copy.write(lines.encode())
+
+
+_HEALTH_FIELDS = (
+    "breaker_state, consecutive_failures, cooldown_seconds, opened_at, probe_at, probe_token, probe_until, "
+    "refusal_kind, refusal_count, throttled_until, last_success_at, last_failure_at, p95_ms"
+)
+_LOCK_HEALTH = f"""
+SELECT endpoint_id, clock_timestamp(), {_HEALTH_FIELDS} FROM delivery_endpointhealth
+WHERE endpoint_id = ANY(%(all)s::bigint[]) AND (
+    endpoint_id = ANY(%(wanted)s::bigint[]) OR breaker_state <> 'closed' OR consecutive_failures > 0
+    OR refusal_count > 0 OR last_success_at IS NULL OR last_success_at < statement_timestamp() - interval '5 seconds')
+ORDER BY endpoint_id FOR NO KEY UPDATE
+"""  # noqa: S608 - constants only
+_SAVE_HEALTH = """
+UPDATE delivery_endpointhealth SET breaker_state = %s, consecutive_failures = %s, cooldown_seconds = %s,
+    opened_at = %s, probe_at = %s, probe_token = %s, probe_until = %s, refusal_kind = %s, refusal_count = %s,
+    throttled_until = %s, last_success_at = %s, last_failure_at = %s
+WHERE endpoint_id = %s
+"""
+
+
+def lock_endpoints(ids: Iterable[int]) -> None:
+    cursor().execute(
+        "SELECT id FROM delivery_endpoint WHERE id = ANY(%s::bigint[]) ORDER BY id FOR NO KEY UPDATE", [literal(ids)]
+    )
+
+
+def lock_health(everyone: Iterable[int], wanted: Iterable[int]) -> list[tuple[Any, ...]]:
+    """Lock the health rows of `wanted`, and those of `everyone` that a success would change; in endpoint order."""
+    parameters = {"all": literal(everyone), "wanted": literal(wanted)}
+    return cursor().execute(_LOCK_HEALTH, parameters, binary=True).fetchall()
+
+
+def save_health(rows: Sequence[tuple[Any, ...]]) -> None:
+    cursor().executemany(_SAVE_HEALTH, rows)
+
+
+_SAVE_TURNS = """
+UPDATE delivery_endpointhealth
+SET tokens = %s, tokens_at = %s, breaker_state = %s, probe_token = %s, probe_until = %s WHERE endpoint_id = %s
+"""
+
+
+def save_turns(rows: Sequence[tuple[Any, ...]]) -> None:
+    """What a claim changed of the health rows it holds: tokens taken, a probe on its way."""
+    cursor().executemany(_SAVE_TURNS, rows)
+
+
+def pause(endpoint_id: int, seconds: float) -> None:
+    """Nothing of this endpoint is claimed for so long."""
+    cursor().execute(
+        "UPDATE delivery_endpointhealth SET throttled_until = "
+        "GREATEST(throttled_until, clock_timestamp() + %s::float8 * interval '1 second') WHERE endpoint_id = %s",
+        [seconds, endpoint_id],
+    )
+
+
+# --- order, release, looking ahead --------------------------------------------------------------------------------
+
+_PROMOTE = """
+WITH keys AS MATERIALIZED (
+    SELECT * FROM unnest(%(ids)s::bigint[], %(keys)s::text[]) AS k(endpoint_id, ordering_key)
+), first AS MATERIALIZED (
+    SELECT f.id FROM (SELECT DISTINCT * FROM keys) k CROSS JOIN LATERAL (
+        SELECT d.id, d.state FROM delivery_delivery d
+        WHERE d.endpoint_id = k.endpoint_id AND d.ordering_key = k.ordering_key AND NOT d.ordering_key = ''
+          AND d.state IN ('pending', 'failed', 'in_flight', 'dead_letter')
+        ORDER BY d.id LIMIT 1
+    ) f WHERE f.state IN ('pending', 'failed')
+)
+UPDATE delivery_delivery d SET next_attempt_at = clock_timestamp()
+FROM first f WHERE d.id = f.id AND d.state IN ('pending', 'failed') AND d.next_attempt_at >= %(awaits_turn)s
+"""
+
+
+def promote(keys: Iterable[tuple[int, str]]) -> int:
+    """Make the next delivery of each (endpoint, ordering key) due. The health rows of the endpoints must be locked."""
+    pairs = list(keys)
+    parameters = {"ids": [pair[0] for pair in pairs], "keys": [pair[1] for pair in pairs], "awaits_turn": AWAITS_TURN}
+    return cursor().execute(_PROMOTE, parameters).rowcount
+
+
+_RELEASE = """
+UPDATE delivery_delivery SET state = CASE WHEN attempt_count + throttle_count + rescue_count > 0 THEN 'failed'
+    ELSE 'pending' END, lease_token = NULL, leased_until = NULL, next_attempt_at = clock_timestamp()
+WHERE state = 'in_flight' AND lease_token = ANY(%s::uuid[])
+"""
+
+
+def release(tokens: Iterable[UUID]) -> int:
+    """Give back every row still leased under these tokens, as if it had not been claimed."""
+    return cursor().execute(_RELEASE, [literal(tokens)]).rowcount
+
+
+_NEXT_DUE = """
+WITH RECURSIVE scan(endpoint_id, due_at, step) AS (
+    (SELECT d.endpoint_id, d.next_attempt_at, 1 FROM delivery_delivery d
+     WHERE d.state IN ('pending', 'failed') ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1)
+    UNION ALL
+    SELECT n.endpoint_id, n.next_attempt_at, s.step + 1 FROM scan s CROSS JOIN LATERAL (
+        SELECT d.endpoint_id, d.next_attempt_at FROM delivery_delivery d
+        WHERE d.state IN ('pending', 'failed') AND d.endpoint_id > s.endpoint_id
+        ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1
+    ) n WHERE s.step < %(steps)s
+)
+SELECT extract(epoch FROM min(GREATEST(s.due_at, h.throttled_until,
+    CASE h.breaker_state WHEN 'open' THEN h.probe_at WHEN 'half_open' THEN h.probe_until END,
+    CASE WHEN e.rate_per_minute IS NOT NULL AND h.tokens < 1
+         THEN h.tokens_at + (1 - h.tokens) * 60.0 / e.rate_per_minute * interval '1 second' END
+)) - clock_timestamp())::float8
+FROM scan s JOIN delivery_endpoint e ON e.id = s.endpoint_id JOIN delivery_endpointhealth h ON h.endpoint_id = e.id
+WHERE NOT e.is_held AND s.due_at < statement_timestamp() + %(horizon)s * interval '1 second'
+"""
+
+
+def next_due_in(horizon_seconds: float) -> float | None:
+    """Seconds until something unheld falls due (0 or less: it is), or None where nothing does within the horizon."""
+    row = cursor().execute(_NEXT_DUE, {"horizon": horizon_seconds, "steps": SCAN_MOST}, binary=True).fetchone()
+    seconds = row[0] if row else None
+    return seconds if seconds is not None and seconds < horizon_seconds else None

@@ -1,0 +1,69 @@
+"""What one worker process keeps between drains: connections, names, endpoint settings. One drain at a time.
+
+Celery runs drains in a thread of its own (`-P threads -c 1`); a second wake-up while one runs returns at once.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import structlog
+from celery.worker import state as worker_state
+from django.conf import settings
+from django.db import close_old_connections
+from django.utils import timezone
+
+from delivery import partitions
+from delivery.engine.claiming import Claimer
+from delivery.engine.drain import Drain, Report
+from delivery.engine.names import Names
+from delivery.engine.transfer import TransferConfig, Transfers
+from delivery.engine.wake import wake
+from kernel.addresses import Networks
+
+log = structlog.get_logger(__name__)
+_one_at_a_time = threading.Lock()
+_standing: tuple[int, Transfers, Claimer] | None = None
+
+
+def should_stop() -> bool:
+    """Has Celery been told to stop? The flags are None or False while it runs, and may be 0 when it must stop."""
+    return any(
+        flag is not None and flag is not False for flag in (worker_state.should_stop, worker_state.should_terminate)
+    )
+
+
+def drain() -> Report | None:
+    """Drain what is due, with what this process keeps. None where another drain of this process is at it."""
+    if not _one_at_a_time.acquire(blocking=False):
+        return None
+    try:
+        close_old_connections()
+        transfers, claimer = _kept()
+        report = Drain(transfers, claimer, should_stop=should_stop).run()
+        if report.more and not should_stop():
+            wake()
+        return report
+    finally:
+        close_old_connections()
+        _one_at_a_time.release()
+
+
+def _kept() -> tuple[Transfers, Claimer]:
+    """Made anew for every thread: libcurl's handles stay with the thread that made them."""
+    global _standing
+    if _standing is None or _standing[0] != threading.get_ident():
+        partitions.ensure(now=timezone.now())
+        networks = tuple(settings.DELIVERY_ALLOWED_NETWORKS)
+        _standing = (threading.get_ident(), new_transfers(networks), Claimer())
+    return _standing[1], _standing[2]
+
+
+def new_transfers(networks: Networks) -> Transfers:
+    config = TransferConfig(
+        max_in_flight=settings.DELIVERY_MAX_IN_FLIGHT,
+        allowed_networks=networks,
+        ca_file=settings.DELIVERY_CA_FILE,
+        proxy_url=settings.DELIVERY_PROXY_URL,
+    )
+    return Transfers(Names(allowed_networks=networks), config)

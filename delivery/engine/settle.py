@@ -1,0 +1,202 @@
+"""Write what came of a batch of attempts: rows, attempts, breaker, holds. One transaction, fenced, all or nothing.
+
+Order of locks: endpoints that may be held, health rows, deliveries. A row whose lease was lost changes nothing: not
+its delivery, not an attempt, not the breaker. Nothing is sent from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import structlog
+from django.db import transaction
+
+from delivery import lifecycle
+from delivery.engine import claims
+from delivery.engine.attempts import line_of
+from delivery.engine.verdicts import Verdict
+from delivery.latency import Recorder
+from delivery.policy import breaker as breakers
+from delivery.policy import holds
+from delivery.policy.outcomes import Kind
+from delivery.states import State
+from kernel.touched import touched
+
+SUCCESS_NOTED_SECONDS = 5.0
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Health:
+    """A locked health row, as the policies see it."""
+
+    endpoint_id: int
+    now: datetime
+    breaker: breakers.Breaker
+    streak: holds.Streak
+    throttled_until: datetime | None
+    last_success_at: datetime | None
+    last_failure_at: datetime | None
+    p95_ms: float | None
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> Health:
+        return cls(row[0], row[1], breakers.Breaker(*row[2:9]), holds.Streak(*row[9:11]), *row[11:15])
+
+    def saved(self) -> tuple[Any, ...]:
+        b = self.breaker
+        return (
+            str(b.breaker_state),
+            b.consecutive_failures,
+            b.cooldown_seconds,
+            b.opened_at,
+            b.probe_at,
+            b.probe_token,
+            b.probe_until,
+            self.streak.refusal_kind[:30],
+            self.streak.refusal_count,
+            self.throttled_until,
+            self.last_success_at,
+            self.last_failure_at,
+            self.endpoint_id,
+        )
+
+
+def settle(verdicts: Sequence[Verdict], recorder: Recorder, worker: str) -> int:
+    """Settle a batch; returns how many were still ours."""
+    with transaction.atomic():
+        may_hold = {v.claimed.config.id for v in verdicts if v.decision.is_refusal or v.decision.kind is Kind.GONE}
+        if may_hold:
+            claims.lock_endpoints(sorted(may_hold))
+        everyone = {v.claimed.config.id for v in verdicts}
+        wanted = {v.claimed.config.id for v in verdicts if _concerns_health(v)}
+        locked = [Health.of(row) for row in claims.lock_health(everyone, wanted)]
+        kept = claims.settle(_columns(verdicts))
+        ours = [verdict for verdict in verdicts if verdict.claimed.id in kept]
+        claims.copy_attempts("".join([line_of(verdict, worker) for verdict in ours]))
+        _promote(ours)
+        _update_health(locked, ours)
+    _tell(ours, len(verdicts))
+    for verdict in ours:
+        claimed = verdict.claimed
+        recorder.add(claimed.config.id, claimed.began_at, verdict.outcome, claimed.waited_ms, verdict.result)
+    return len(ours)
+
+
+def _concerns_health(verdict: Verdict) -> bool:
+    claimed = verdict.claimed
+    return verdict.decision.kind is not Kind.SUCCESS or claimed.is_probe or bool(claimed.ordering_key)
+
+
+def _columns(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    literal = claims.literal
+    return {
+        "ids": literal([v.claimed.id for v in verdicts]),
+        "tokens": literal([v.claimed.token for v in verdicts]),
+        "states": literal([v.state for v in verdicts]),
+        "costs": literal([v.cost for v in verdicts]),
+        "throttles": literal([v.throttle_count for v in verdicts]),
+        "rescues": literal([v.rescue_count for v in verdicts]),
+        "delays": literal([v.delay for v in verdicts]),
+        "outcomes": literal([v.outcome for v in verdicts]),
+        "statuses": literal([(v.result.status or "NULL") if v.result else "NULL" for v in verdicts]),
+        "ms": literal([int(v.result.total_ms) if v.result else "NULL" for v in verdicts]),
+        "errors": [v.error for v in verdicts] if any(v.error for v in verdicts) else literal(['""'] * len(verdicts)),
+        "fingerprints": literal([v.fingerprint or '""' for v in verdicts]),
+    }
+
+
+def _promote(ours: Iterable[Verdict]) -> None:
+    keys = {
+        (v.claimed.config.id, v.claimed.ordering_key)
+        for v in ours
+        if v.claimed.ordering_key and v.state == State.DELIVERED.value
+    }
+    if keys:
+        claims.promote(sorted(keys))
+
+
+# --- health -------------------------------------------------------------------------------------------------------
+
+
+def _update_health(locked: Sequence[Health], ours: Iterable[Verdict]) -> None:
+    if not locked:
+        return
+    results: dict[int, list[Verdict]] = {}
+    for verdict in ours:
+        results.setdefault(verdict.claimed.config.id, []).append(verdict)
+    changed = []
+    for health in locked:
+        before = replace(health)
+        for verdict in results.get(health.endpoint_id, ()):
+            _after_attempt(health, verdict)
+        if health != before:
+            changed.append(health.saved())
+            _tell_breaker(health, before, results[health.endpoint_id][0])
+    if changed:
+        claims.save_health(changed)
+
+
+def _after_attempt(health: Health, verdict: Verdict) -> None:
+    claimed, decision, now = verdict.claimed, verdict.decision, health.now
+    policy = claimed.config.breaker
+    threshold = breakers.effective_threshold(policy.threshold, health.p95_ms)
+    effect = breakers.effect_of(decision)
+    health.breaker = breakers.after_attempt(
+        health.breaker,
+        effect,
+        policy=replace(policy, threshold=threshold),
+        began_at=datetime.fromtimestamp(claimed.began_at, UTC),
+        now=now,
+        probe_token=claimed.token if claimed.is_probe else None,
+    )
+    health.streak = holds.after_attempt(health.streak, decision, verdict.status)
+    if decision.kind is Kind.SUCCESS:
+        if health.last_success_at is None or (now - health.last_success_at).total_seconds() > SUCCESS_NOTED_SECONDS:
+            health.last_success_at = now
+    elif decision.kind is not Kind.OURS:
+        health.last_failure_at = now
+    if verdict.pause_seconds:
+        until = now + timedelta(seconds=verdict.pause_seconds)
+        health.throttled_until = max(until, health.throttled_until or until)
+    if decision.kind is Kind.GONE:
+        lifecycle.disable_endpoint(claimed.config.id, reason="The receiver answered 410: it is gone for good.")
+    elif decision.is_refusal and health.streak.needs_attention:
+        lifecycle.need_attention(claimed.config.id, reason=holds.hold_reason(health.streak, verdict.status))
+
+
+def _tell_breaker(health: Health, before: Health, verdict: Verdict) -> None:
+    if health.breaker.breaker_state == before.breaker.breaker_state:
+        return
+    config = verdict.claimed.config
+    log.warning(
+        "breaker_moved",
+        endpoint=config.id,
+        host=config.host,
+        was=str(before.breaker.breaker_state),
+        now=str(health.breaker.breaker_state),
+        failures=health.breaker.consecutive_failures,
+        cooldown_seconds=health.breaker.cooldown_seconds,
+    )
+    touched(f"endpoint:{config.id}", "alerts")
+
+
+def _tell(ours: Sequence[Verdict], total: int) -> None:
+    if len(ours) < total:
+        log.warning("leases_lost", count=total - len(ours))
+    touched("deliveries", "stats", *[f"delivery:{verdict.claimed.id}" for verdict in ours])
+    for verdict in ours:
+        if verdict.state == State.DEAD_LETTER.value:
+            config = verdict.claimed.config
+            log.warning(
+                "delivery_dead_lettered",
+                delivery=verdict.claimed.id,
+                endpoint=config.id,
+                host=config.host,
+                outcome=verdict.outcome,
+                status=verdict.status,
+                correlation_id=verdict.claimed.correlation_id,
+            )

@@ -1,0 +1,156 @@
+"""What becomes of a delivery after one attempt: the endpoint's policy applied to a result. No database, no clock.
+
+`judge` is asked once for every ended transfer. It never raises for anything that a receiver sent.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from delivery.dead_letters import fingerprint
+from delivery.engine.requests import Claimed, Config
+from delivery.engine.transfer import TransferResult
+from delivery.policy import retry
+from delivery.policy.outcomes import Decision, Failure, Kind, Outcome, classify
+from delivery.states import State
+
+POISON = "poison"
+POISON_RESCUES = 5
+MAX_ERROR = 300
+
+
+@dataclass(slots=True)
+class Verdict:
+    """The row after the attempt. `cost` is what it adds to `attempt_count`; `delay` is seconds until it is due."""
+
+    claimed: Claimed
+    result: TransferResult | None
+    decision: Decision
+    state: str
+    cost: int
+    throttle_count: int = 0
+    rescue_count: int = 0
+    delay: float = 0.0
+    outcome: str = ""
+    error: str = ""
+    fingerprint: str = ""
+    pause_seconds: float = 0.0
+
+    @property
+    def status(self) -> int:
+        return self.result.status if self.result is not None else 0
+
+
+def judge(claimed: Claimed, result: TransferResult, rng: random.Random) -> Verdict:
+    """What this result means for its delivery."""
+    config = claimed.config
+    decision = classify(
+        status=result.status,
+        failure=result.failure,
+        retry_after=result.header("retry-after") if result.status in (429, 503) else "",
+        body_head=result.head if config.body_rule is not None else b"",
+        now=datetime.fromtimestamp(claimed.began_at, UTC),
+        transient_codes=config.transient_codes,
+        not_found_is_transient=config.schedule.not_found_is_transient,
+        body_rule=config.body_rule,
+    )
+    if decision.kind is Kind.SUCCESS:
+        return Verdict(claimed, result, decision, State.DELIVERED.value, 1, outcome=decision.outcome.value)
+    verdict = Verdict(
+        claimed, result, decision, State.FAILED.value, 0, outcome=decision.outcome.value, error=error_of(result)
+    )
+    verdict.rescue_count = claimed.rescue_count if decision.kind is Kind.OURS else 0
+    _AFTER[decision.kind](verdict, config, rng)
+    if verdict.state == State.DEAD_LETTER.value:
+        verdict.fingerprint = fingerprint(config.id, verdict.outcome, verdict.status or None, verdict.error)
+    return verdict
+
+
+def unbuildable(claimed: Claimed, error: Exception, rng: random.Random) -> Verdict:
+    """Our own code failed on this row: it alone waits, and five times running make it a dead letter, `poison`."""
+    decision = Decision(Outcome.OWN_FAULT, Kind.OURS)
+    verdict = Verdict(claimed, None, decision, State.FAILED.value, 0, outcome=decision.outcome.value)
+    verdict.error = f"The request could not be built: {type(error).__name__}."
+    verdict.rescue_count = claimed.rescue_count + 1
+    verdict.throttle_count = claimed.throttle_count
+    verdict.delay = retry.own_fault_delay(rng)
+    if verdict.rescue_count >= POISON_RESCUES:
+        verdict.state, verdict.outcome = State.DEAD_LETTER.value, POISON
+        verdict.fingerprint = fingerprint(claimed.config.id, POISON, None, verdict.error)
+    return verdict
+
+
+def refused_by_template(claimed: Claimed, detail: str) -> Verdict:
+    """The event lacks what the postback needs: nothing was sent, and nothing will change by trying again."""
+    verdict = Verdict(
+        claimed, None, Decision(Outcome.BLOCKED, Kind.PERMANENT), State.DEAD_LETTER.value, 1, error=detail[:MAX_ERROR]
+    )
+    verdict.outcome = Outcome.BLOCKED.value
+    verdict.fingerprint = fingerprint(claimed.config.id, verdict.outcome, None, verdict.error)
+    return verdict
+
+
+def error_of(result: TransferResult) -> str:
+    """What went wrong, for people and fingerprints; never anything of URL, headers or body."""
+    if result.failure is None:
+        return f"HTTP {result.status}"
+    text = result.detail or result.failure.value
+    if result.rule and result.rule not in text:
+        text = f"{result.rule}: {text}"
+    return text.encode("utf-8", "replace").decode().replace("\x00", "")[:MAX_ERROR]
+
+
+def _transient(verdict: Verdict, config: Config, rng: random.Random) -> None:
+    claimed = verdict.claimed
+    if claimed.is_probe and verdict.decision.counts_for_breaker:
+        return  # the breaker asked, not the delivery: costs nothing, and waits with all others
+    _spend(verdict, config, rng)
+
+
+def _spend(verdict: Verdict, config: Config, rng: random.Random) -> None:
+    verdict.cost = 1
+    failed = verdict.claimed.attempt_count + 1
+    if failed >= config.max_attempts:
+        verdict.state = State.DEAD_LETTER.value
+    else:
+        verdict.delay = config.schedule.delay(failed, rng)
+
+
+def _throttle(verdict: Verdict, config: Config, rng: random.Random) -> None:
+    told = verdict.decision.pause_endpoint_seconds
+    times = verdict.claimed.throttle_count + 1
+    verdict.throttle_count = times
+    verdict.pause_seconds = told if told is not None else config.schedule.delay(times, rng)
+    if times > config.max_attempts:
+        _spend(verdict, config, rng)
+    verdict.delay = max(verdict.delay, verdict.pause_seconds)
+
+
+def _permanent(verdict: Verdict, config: Config, rng: random.Random) -> None:
+    verdict.cost = 1
+    verdict.state = State.DEAD_LETTER.value
+
+
+def _gone(verdict: Verdict, config: Config, rng: random.Random) -> None:
+    """The endpoint is disabled; the delivery waits, as it was, until a person enables it."""
+
+
+def _ours(verdict: Verdict, config: Config, rng: random.Random) -> None:
+    claimed, result = verdict.claimed, verdict.result
+    verdict.throttle_count = claimed.throttle_count
+    if result is not None and result.failure is Failure.ABORTED:
+        first = not (claimed.attempt_count or claimed.throttle_count or claimed.rescue_count)
+        verdict.state = State.PENDING.value if first else State.FAILED.value
+    else:
+        verdict.delay = retry.own_fault_delay(rng)
+
+
+_AFTER = {
+    Kind.TRANSIENT: _transient,
+    Kind.THROTTLE: _throttle,
+    Kind.PERMANENT: _permanent,
+    Kind.GONE: _gone,
+    Kind.OURS: _ours,
+}

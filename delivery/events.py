@@ -1,0 +1,259 @@
+"""Record events: the outbox. The event and one delivery for each endpoint that wants it, in the caller's transaction.
+
+`record` and `record_many` are the only way in. An event's payload is fixed here as the exact bytes that are signed and
+sent for ever after. Nothing here talks to the broker or to a receiver; after commit the workers are woken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import DateTimeField, Func
+from django.utils import timezone
+
+from delivery.engine.wake import wake
+from delivery.errors import InvalidEvent, UidTaken
+from delivery.models import Delivery, Endpoint, Event
+from kernel import correlation
+from kernel.touched import touched
+
+TYPE = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
+UID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+MAX_TYPE, MAX_SUBSCRIBER, MAX_KEY = 100, 100, 200
+CHUNK = 5_000
+
+
+@dataclass(slots=True)
+class NewEvent:
+    """An event to be recorded. `occurred_at` (default: now) is the payload's `timestamp`."""
+
+    type: str
+    data: dict[str, Any]
+    subscriber: str = ""
+    uid: str | None = None
+    occurred_at: datetime | None = None
+    correlation_id: str | None = None
+    caller: str = ""
+
+
+@dataclass(slots=True)
+class _Wanting:
+    """What the fan-out needs of an endpoint."""
+
+    id: int
+    types: frozenset[str]
+    prefixes: tuple[str, ...]
+    ordering_key: str
+    now: datetime = field(compare=False)
+
+    def wants(self, event_type: str) -> bool:
+        return not (self.types or self.prefixes) or event_type in self.types or event_type.startswith(self.prefixes)
+
+
+def record(
+    type: str,
+    data: dict[str, Any],
+    *,
+    subscriber: str = "",
+    uid: str | None = None,
+    occurred_at: datetime | None = None,
+    correlation_id: str | None = None,
+    caller: str = "",
+) -> Event:
+    """Record one event and its deliveries in the caller's transaction. See `record_many`."""
+    return record_many([NewEvent(type, data, subscriber, uid, occurred_at, correlation_id, caller)])[0]
+
+
+def record_many(new: Sequence[NewEvent]) -> list[Event]:
+    """Record events, each with a delivery for every endpoint of its subscriber that wants its type.
+
+    Returns them in the order given. A `uid` recorded before with the same type and data gives the event that stands
+    (nothing is added). Raises InvalidEvent, or UidTaken where a uid stands for another body; then nothing is recorded.
+    """
+    now = timezone.now()
+    events = [_event(item, now) for item in new]
+    with transaction.atomic(savepoint=False):
+        fresh = _insert(events, new)
+        if fresh:
+            _fan_out(fresh)
+    return events
+
+
+def _event(item: NewEvent, now: datetime) -> Event:
+    _refuse_bad(item)
+    occurred_at = item.occurred_at or now
+    payload = payload_bytes(item.type, occurred_at, item.data)
+    return Event(
+        uid=item.uid or f"evt_{secrets.token_hex(14)}",
+        type=item.type,
+        subscriber=item.subscriber,
+        payload=payload,
+        payload_sha256=hashlib.sha256(payload).hexdigest(),
+        correlation_id=item.correlation_id or correlation.current(),
+        caller=item.caller[:80],
+        occurred_at=occurred_at,
+        created_at=now,
+    )
+
+
+def payload_bytes(type: str, occurred_at: datetime, data: dict[str, Any]) -> bytes:
+    """The exact bytes of `{"type", "timestamp", "data"}` (Standard Webhooks §Payload). Raises InvalidEvent."""
+    moment = occurred_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    try:
+        text = json.dumps(
+            {"type": type, "timestamp": moment, "data": data},
+            ensure_ascii=False,
+            allow_nan=False,
+            separators=(",", ":"),
+        )
+        return text.encode()
+    except (TypeError, ValueError, RecursionError, UnicodeEncodeError) as error:
+        detail = f"The data cannot be written as JSON: {type_name(error)}."
+        raise InvalidEvent(detail, code="invalid_data", field="data") from error
+
+
+def type_name(error: BaseException) -> str:
+    """The kind of a fault without its text, which may quote the payload."""
+    return {
+        "TypeError": "it holds a value that JSON does not know",
+        "ValueError": "it holds NaN, infinity or a circle",
+        "RecursionError": "it is nested too deeply",
+        "UnicodeEncodeError": "it holds half a character (a lone surrogate)",
+    }.get(error.__class__.__name__, error.__class__.__name__)
+
+
+def _refuse_bad(item: NewEvent) -> None:
+    if not isinstance(item.type, str) or len(item.type) > MAX_TYPE or not TYPE.fullmatch(item.type):
+        detail = "A type is words of letters, digits and _ with dots between them, such as order.paid."
+        raise InvalidEvent(detail, code="invalid_type", field="type")
+    if item.uid is not None and not UID.fullmatch(item.uid):
+        detail = "A uid has 1 to 64 letters, digits, - and _ (Standard Webhooks forbids dots)."
+        raise InvalidEvent(detail, code="invalid_uid", field="uid")
+    if len(item.subscriber) > MAX_SUBSCRIBER or "\x00" in item.subscriber:
+        raise InvalidEvent(
+            f"A subscriber has at most {MAX_SUBSCRIBER} characters.", code="invalid_subscriber", field="subscriber"
+        )
+    if not isinstance(item.data, dict):
+        raise InvalidEvent("The data must be a JSON object.", code="invalid_data", field="data")
+
+
+# --- storing ------------------------------------------------------------------------------------------------------
+
+
+def _insert(events: list[Event], new: Sequence[NewEvent]) -> list[Event]:
+    """Insert what is not there yet; `events` are replaced in place by those that stand. Returns the fresh ones."""
+    named = {index for index, item in enumerate(new) if item.uid is not None}
+    if not named:
+        Event.objects.bulk_create(_matched(events), batch_size=CHUNK)
+        return events
+    for attempt in range(3):
+        fresh = _keep_standing(events, new, named)
+        if not fresh:
+            return []
+        try:
+            with transaction.atomic():  # another caller may record the same uid at this moment
+                Event.objects.bulk_create(_matched(fresh), batch_size=CHUNK)
+            return fresh
+        except IntegrityError:
+            if attempt == 2:
+                raise
+            for event in fresh:
+                event.pk = None
+    return []
+
+
+def _keep_standing(events: list[Event], new: Sequence[NewEvent], named: set[int]) -> list[Event]:
+    """Put standing events and twins within this call in their places; the rest, each once, is fresh."""
+    keys = {(events[index].subscriber, events[index].uid) for index in named}
+    standing: dict[tuple[str, str], Event] = {
+        (event.subscriber, event.uid): event
+        for event in Event.objects.filter(uid__in={uid for _, uid in keys}, subscriber__in={who for who, _ in keys})
+    }
+    fresh: list[Event] = []
+    for index, event in enumerate(events):
+        known = standing.get((event.subscriber, event.uid)) if index in named else None
+        if known is None or known is event:
+            standing[event.subscriber, event.uid] = event
+            fresh.append(event)
+        elif _is_same(known, new[index]):
+            events[index] = known
+        else:
+            raise UidTaken(
+                f"The uid {event.uid} was recorded with another body. Choose a new uid for a new event.", field="uid"
+            )
+    return fresh
+
+
+def _is_same(known: Event, item: NewEvent) -> bool:
+    """The same type and data, and the same time where one was given."""
+    occurred_at = item.occurred_at or known.occurred_at
+    return bytes(known.payload) == payload_bytes(item.type, occurred_at, item.data)
+
+
+# --- fan-out ------------------------------------------------------------------------------------------------------
+
+
+def _matched(events: list[Event]) -> list[Event]:
+    """Count for each event who wants it, so that what was owed is on record even when rows are gone."""
+    wanting = _wanting({event.subscriber for event in events})
+    for event in events:
+        matches = [endpoint for endpoint in wanting.get(event.subscriber, ()) if endpoint.wants(event.type)]
+        event.delivery_count = len(matches)
+        event.matches = matches  # type: ignore[attr-defined]
+    return events
+
+
+def _wanting(subscribers: Iterable[str]) -> dict[str, list[_Wanting]]:
+    """Endpoints that get deliveries, paused and disabled ones too: theirs are held, not lost."""
+    rows = (
+        Endpoint.objects.filter(subscriber__in=list(subscribers), deleted_at__isnull=True)
+        .order_by("id")
+        # The database's clock, by which the claim judges what is due.
+        .annotate(now=Func(function="clock_timestamp", output_field=DateTimeField()))
+        .values_list("id", "subscriber", "event_types", "ordering_key", "now")
+    )
+    found: dict[str, list[_Wanting]] = {}
+    for pk, subscriber, filters, ordering_key, now in rows:
+        types = frozenset(entry for entry in filters if not entry.endswith("*"))
+        prefixes = tuple(entry[:-1] for entry in filters if entry.endswith("*"))
+        found.setdefault(subscriber, []).append(_Wanting(pk, types, prefixes, ordering_key, now))
+    return found
+
+
+def _fan_out(events: list[Event]) -> None:
+    deliveries = [
+        Delivery(
+            event_id=event.pk,
+            endpoint_id=endpoint.id,
+            next_attempt_at=endpoint.now,
+            created_at=endpoint.now,
+            ordering_key=ordering_value(event, endpoint.ordering_key) if endpoint.ordering_key else "",
+        )
+        for event in events
+        for endpoint in event.matches  # type: ignore[attr-defined]
+    ]
+    if deliveries:
+        Delivery.objects.bulk_create(deliveries, batch_size=CHUNK)
+        wake()
+    touched("deliveries", "stats")
+
+
+def ordering_value(event: Event, path: str) -> str:
+    """The value of the endpoint's ordering key in this event; "" where it has none, and then nothing is ordered."""
+    value: Any = json.loads(bytes(event.payload))
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    if value is None or value == "":
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
+    if len(text) <= MAX_KEY and "\x00" not in text:
+        return text
+    return hashlib.sha256(text.encode()).hexdigest()

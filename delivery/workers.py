@@ -1,0 +1,45 @@
+"""Celery entry points of the delivery side. Each is a wake-up: run twice, late or never, it costs latency only."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from celery import shared_task
+from django.conf import settings
+from django.utils import timezone
+
+from delivery import latency, partitions, retention
+from delivery.engine import process, sweeps
+
+MAINTAIN_BUDGET_SECONDS = 300.0
+
+
+@shared_task(name="delivery.drain", ignore_result=True)
+def drain() -> None:
+    """Send what is due until nothing is."""
+    process.drain()
+
+
+@shared_task(name="delivery.rescue", ignore_result=True)
+def rescue() -> None:
+    """Put right what a dead worker or a race left behind."""
+    sweeps.rescue()
+    sweeps.promote_strays()
+    sweeps.cancel_orphans()
+    sweeps.add_missing_health()
+
+
+@shared_task(name="delivery.refresh_latency", ignore_result=True)
+def refresh_latency() -> None:
+    """Percentiles of every endpoint that had attempts lately, and which are slow."""
+    latency.refresh(now=timezone.now())
+
+
+@shared_task(name="delivery.maintain", ignore_result=True)
+def maintain() -> None:
+    """Partitions ahead, old ones dropped, old rows pruned, what was held too long given up."""
+    now = timezone.now()
+    partitions.ensure(now=now)
+    partitions.drop_before((now - timedelta(days=settings.ATTEMPT_RETENTION_DAYS)).date())
+    sweeps.give_up_held()
+    retention.prune(now=now, budget_seconds=MAINTAIN_BUDGET_SECONDS)
