@@ -1,9 +1,91 @@
-"""How the admin site looks and what its sidebar lists (django-unfold)."""
+"""How the admin site looks and what its sidebar lists (django-unfold). Addresses are resolved when a page is made."""
 
 from typing import Any
+
+from django.http import HttpRequest
+
+
+def _may(permission: str) -> Any:
+    return lambda request: request.user.has_perm(permission)
+
+
+def _item(title: str, icon: str, link: str, permission: str = "", badge: str = "") -> dict[str, Any]:
+    item: dict[str, Any] = {"title": title, "icon": icon, "link": link}
+    if permission:
+        item["permission"] = _may(permission)
+    if badge:
+        item["badge"] = badge
+    return item
+
+
+def dead_letter_badge(request: HttpRequest) -> str | None:
+    from console.badges import dead_letters
+
+    return dead_letters()
+
+
+def alert_badge(request: HttpRequest) -> str | None:
+    from console.badges import open_alerts
+
+    return open_alerts()
+
+
+NAVIGATION: list[dict[str, Any]] = [
+    {
+        "title": "Now",
+        "items": [
+            _item("Overview", "monitoring", "/"),
+            _item("Batches", "stacks", "/batches/", "tasks.view_task"),
+            _item("Dead letters", "inbox_customize", "/dead-letters/", "", "config.unfold.dead_letter_badge"),
+            _item(
+                "Alerts", "notifications", "/admin/console/alert/", "console.view_alert", "config.unfold.alert_badge"
+            ),
+        ],
+    },
+    {
+        "title": "Work",
+        "separator": True,
+        "items": [
+            _item("Tasks", "task_alt", "/admin/tasks/task/", "tasks.view_task"),
+            _item("Kind policies", "tune", "/admin/tasks/kindpolicy/", "tasks.view_kindpolicy"),
+            _item("Schedules", "event_repeat", "/admin/tasks/schedule/", "tasks.view_schedule"),
+            _item("Inbound events", "call_received", "/admin/webhooks/inboundevent/", "webhooks.view_inboundevent"),
+        ],
+    },
+    {
+        "title": "Events out",
+        "separator": True,
+        "items": [
+            _item("Deliveries", "call_made", "/admin/delivery/delivery/", "delivery.view_delivery"),
+            _item("Endpoints", "webhook", "/admin/delivery/endpoint/", "delivery.view_endpoint"),
+            _item("Events", "bolt", "/admin/delivery/event/", "delivery.view_event"),
+        ],
+    },
+    {
+        "title": "House",
+        "separator": True,
+        "items": [
+            _item("Operations", "playlist_play", "/admin/console/operation/", "console.view_operation"),
+            _item("Audit", "history_edu", "/admin/console/auditentry/", "console.view_auditentry"),
+            _item("API keys", "key", "/admin/kernel/apikey/", "kernel.view_apikey"),
+            _item(
+                "Beat schedule",
+                "schedule",
+                "/admin/django_celery_beat/periodictask/",
+                "django_celery_beat.view_periodictask",
+            ),
+            _item("Users", "group", "/admin/auth/user/", "auth.view_user"),
+            _item("API documentation", "api", "/api/v1/docs/"),
+        ],
+    },
+]
 
 UNFOLD: dict[str, Any] = {
     "SITE_TITLE": "Roundtrip",
     "SITE_HEADER": "Roundtrip",
     "SITE_SYMBOL": "sync_alt",
+    "SITE_URL": "/",
+    "SHOW_HISTORY": True,
+    "SHOW_VIEW_ON_SITE": False,
+    "SIDEBAR": {"show_search": False, "show_all_applications": False, "navigation": NAVIGATION},
 }

@@ -5,10 +5,13 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from channels.routing import URLRouter
+from channels.sessions import SessionMiddlewareStack
+from django.urls import re_path
 
 from console import heartbeat, watchman
+from console.consumers import LiveConsumer
 
-websocket_application = URLRouter([])
+websocket_application = SessionMiddlewareStack(URLRouter([re_path(r"^ws/live/?$", LiveConsumer.as_asgi())]))
 
 
 async def lifespan_application(

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.urls import URLPattern, path
 
-from console import health
+from console import health, metrics, operation_views, views
 
 
 def both(route: str, view: Callable[..., Any], name: str) -> list[URLPattern]:
@@ -14,6 +14,16 @@ def both(route: str, view: Callable[..., Any], name: str) -> list[URLPattern]:
 
 
 urlpatterns: list[URLPattern] = [
+    path("", views.start, name="start"),
+    *both("batches", views.batches, "batches"),
+    *both("batches/<int:batch_id>", views.batch, "batch"),
+    *both("dead-letters", views.dead_letter_groups, "dead-letters"),
+    *both("journeys/<slug:correlation_id>", views.journey, "journey"),
+    *both("alerts/<int:alert_id>/<slug:verb>", views.settle_alert, "settle-alert"),
+    *both("operations/new", operation_views.new, "operation-new"),
+    *both("operations/<int:operation_id>", operation_views.operation, "operation"),
+    *both("operations/<int:operation_id>/steer", operation_views.steer, "operation-steer"),
+    *both("metrics", metrics.metrics, "metrics"),
     *both("healthz", health.healthz, "healthz"),
     *both("readyz", health.readyz, "readyz"),
 ]

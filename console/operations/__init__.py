@@ -1,0 +1,1 @@
+"""Bulk verbs as tracked things: plan (freeze the filter, count), run (chunk by chunk, resumable), watch the canary."""

@@ -1,0 +1,123 @@
+"""Plan and steer an operation: preview, create, pause, resume, cancel. Each is one guarded transaction with an audit line.
+
+The set is frozen at creation: the filter with its times pinned, and a watermark above which no row belongs to it.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from console import audit
+from console.models import Operation
+from console.operations.verbs import VERBS, BulkVerb, pinned
+from kernel.problems import BadInput, Conflict
+from kernel.touched import touched
+from tasks.wake import after_commit
+
+WORKER = "console.run_operations"
+CANARY = 5
+SAMPLES = 20
+State = Operation.State
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What an operation would touch, if it were created now."""
+
+    filter: dict[str, Any]
+    target_count: int
+    watermark: int
+    sample_ids: list[int]
+
+
+def preview(verb: str, asked: dict[str, Any], subscriber: str | None, now: datetime) -> Preview:
+    """Count and look, change nothing."""
+    known = _verb(verb)
+    kept = pinned(known, asked, now)
+    rows = known.rows(kept, subscriber)
+    watermark = rows.aggregate(top=Max("pk"))["top"] or 0
+    samples = list(rows.order_by("pk").values_list("pk", flat=True)[:SAMPLES])
+    return Preview(kept, rows.count(), watermark, samples)
+
+
+def create(
+    verb: str,
+    asked: dict[str, Any],
+    *,
+    actor: str,
+    reason: str,
+    subscriber: str | None = None,
+    rate: int | None = None,
+    canary: bool = False,
+    now: datetime | None = None,
+    user: Any = None,
+) -> Operation:
+    """Freeze the set and start it. BadInput where the filter or the canary makes no sense."""
+    now = now or timezone.now()
+    if canary and not _verb(verb).can_have_canary:
+        raise BadInput("canary: only a redrive can have one.", code="canary_not_possible")
+    with transaction.atomic():
+        seen = preview(verb, asked, subscriber, now)
+        operation = Operation.objects.create(
+            verb=verb,
+            filter=seen.filter,
+            watermark=seen.watermark,
+            subscriber=subscriber or "",
+            reason=reason[:300],
+            actor=actor[:100],
+            rate_per_second=rate,
+            canary_size=CANARY if canary else 0,
+            target_count=seen.target_count,
+        )
+        audit.record(
+            actor, verb, "operation", [operation.pk], reason, count=seen.target_count, detail=seen.filter, user=user
+        )
+        touched(f"operation:{operation.pk}", "stats")
+        after_commit(WORKER)
+    return operation
+
+
+def _verb(verb: str) -> BulkVerb:
+    try:
+        return VERBS[verb]
+    except KeyError:
+        raise BadInput(f"verb: use one of {', '.join(VERBS)}.", code="unknown_verb") from None
+
+
+def pause(operation: Operation, *, actor: str) -> None:
+    _steer(operation, "pause_operation", actor, (State.RUNNING,), state=State.PAUSED)
+
+
+def resume(operation: Operation, *, actor: str) -> None:
+    """Go on where it stopped. After its canary stopped it, a person has decided: the canary is over."""
+    changes: dict[str, Any] = {"state": State.RUNNING, "detail": ""}
+    if operation.state == State.STOPPED:
+        changes["canary_state"] = "overruled"
+    _steer(operation, "resume_operation", actor, (State.PAUSED, State.STOPPED), **changes)
+
+
+def cancel(operation: Operation, *, actor: str) -> None:
+    """What is done stays done; the rest is left alone."""
+    _steer(
+        operation,
+        "cancel_operation",
+        actor,
+        (State.RUNNING, State.PAUSED, State.STOPPED),
+        state=State.CANCELLED,
+        finished_at=timezone.now(),
+    )
+
+
+def _steer(operation: Operation, verb: str, actor: str, states: tuple[str, ...], **changes: Any) -> None:
+    with transaction.atomic():
+        if not Operation.objects.filter(pk=operation.pk, state__in=states).update(**changes):
+            operation.refresh_from_db(fields=["state"])
+            raise Conflict(f"This operation is {operation.get_state_display()}.", code="wrong_state")
+        audit.record(actor, verb, "operation", [operation.pk])
+        touched(f"operation:{operation.pk}")
+        after_commit(WORKER)
+    operation.refresh_from_db()

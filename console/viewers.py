@@ -1,0 +1,139 @@
+"""Who is looking: a console user, an API key, or a short-lived live token, as one small value with what it may see.
+
+A viewer is made when a page opens and made again while a socket stays open (`again`), so that a logout, a withdrawn
+permission or a revoked key ends the view. Nothing here trusts what a browser says about itself.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY, get_user_model, load_backend
+from django.core import signing
+from django.utils import timezone
+from django.utils.crypto import constant_time_compare
+from rest_framework.request import Request
+
+from kernel.auth import Scope, find_key
+from kernel.models import ApiKey
+
+READ_OPERATIONS, READ_ALERTS = "operations:read", "alerts:read"
+TOKEN_PREFIX, TOKEN_SALT = "rtl_", "console.live-token"
+MAX_TOKEN_LIFE = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """`grants` are scope words; `subscriber` None sees everybody's rows; `topics` None may ask for any topic."""
+
+    name: str
+    grants: frozenset[str]
+    subscriber: str | None = None
+    topics: frozenset[str] | None = None
+    key_id: str = ""
+    user_id: int | None = None
+    session_key: str = ""
+    expires_at: datetime | None = None
+
+    def may(self, grant: str) -> bool:
+        return grant in self.grants
+
+    def sees(self, owner: str | None) -> bool:
+        """Whether a row of this subscriber is theirs to see. None: the row belongs to no single subscriber."""
+        return self.subscriber is None or owner == self.subscriber
+
+
+def of_user(user: Any, session_key: str = "") -> Viewer | None:
+    """A console user; None unless active staff."""
+    if not (getattr(user, "is_active", False) and getattr(user, "is_staff", False)):
+        return None
+    grants = {scope for scope, permission in settings.SCOPE_PERMISSIONS.items() if user.has_perm(permission)}
+    if user.has_perm("console.view_operation"):
+        grants.add(READ_OPERATIONS)
+    if user.has_perm("console.view_alert"):
+        grants.add(READ_ALERTS)
+    name = f"user:{user.pk}:{user.get_username()}"
+    return Viewer(name, frozenset(grants), user_id=user.pk, session_key=session_key)
+
+
+def of_key(key: ApiKey) -> Viewer:
+    grants = set(key.scopes)
+    if Scope.OPERATIONS_WRITE in grants:
+        grants.add(READ_OPERATIONS)
+    if Scope.DELIVERIES_READ in grants:
+        grants.add(READ_ALERTS)
+    return Viewer(f"key:{key.key_id}", frozenset(grants), key.subscriber or None, key_id=key.key_id)
+
+
+def of_request(request: Request) -> Viewer | None:
+    """The caller of an API view."""
+    return of_key(request.auth) if isinstance(request.auth, ApiKey) else of_user(request.user)
+
+
+def of_token(token: str, now: datetime) -> Viewer | None:
+    """The viewer that an API key or a live token stands for."""
+    if not token.startswith(TOKEN_PREFIX):
+        key = find_key(token, now)
+        return of_key(key) if key else None
+    try:
+        claims = signing.loads(token[len(TOKEN_PREFIX) :], salt=TOKEN_SALT, max_age=MAX_TOKEN_LIFE)
+        expires_at = datetime.fromisoformat(claims["until"])
+    except (signing.BadSignature, KeyError, TypeError, ValueError):
+        return None
+    if expires_at <= now:
+        return None
+    base = _issuer(claims, now)
+    return base and replace(base, topics=frozenset(claims["topics"]), expires_at=expires_at)
+
+
+def _issuer(claims: dict[str, Any], now: datetime) -> Viewer | None:
+    """A token opens no more than its issuer still may."""
+    if claims.get("key"):
+        key = ApiKey.objects.filter(key_id=claims["key"]).first()
+        return of_key(key) if key and key.is_live(now) else None
+    user = get_user_model().objects.filter(pk=claims.get("user")).first()
+    return of_user(user)
+
+
+def issue_token(viewer: Viewer, topics: Iterable[str], life: timedelta, now: datetime) -> tuple[str, datetime]:
+    """A signed token for these topics (canonical names, permitted to the viewer) and this long, at most an hour."""
+    until = now + min(life, MAX_TOKEN_LIFE)
+    claims = {
+        "key": viewer.key_id,
+        "user": viewer.user_id,
+        "topics": sorted(set(topics)),
+        "until": until.isoformat(),
+    }
+    return TOKEN_PREFIX + signing.dumps(claims, salt=TOKEN_SALT, compress=True), until
+
+
+def of_session(session: Any) -> Viewer | None:
+    """The console user of a stored session, checked like Django's own middleware does."""
+    user_id = session.get(SESSION_KEY)
+    backend = session.get(BACKEND_SESSION_KEY)
+    if user_id is None or backend not in settings.AUTHENTICATION_BACKENDS:
+        return None
+    user = load_backend(backend).get_user(int(user_id))
+    if user is None or not constant_time_compare(session.get(HASH_SESSION_KEY, ""), user.get_session_auth_hash()):
+        return None
+    return of_user(user, session.session_key)
+
+
+def again(viewer: Viewer) -> Viewer | None:
+    """The same viewer as of now: None once the session, user, key or token is gone."""
+    now = timezone.now()
+    if viewer.expires_at is not None and viewer.expires_at <= now:
+        return None
+    if viewer.session_key:
+        return of_session(_session_store()(viewer.session_key))
+    claims = {"key": viewer.key_id, "user": viewer.user_id}
+    fresh = _issuer(claims, now)
+    return fresh and replace(fresh, topics=viewer.topics, expires_at=viewer.expires_at)
+
+
+def _session_store() -> Any:
+    from importlib import import_module
+
+    return import_module(settings.SESSION_ENGINE).SessionStore
