@@ -6,3 +6,6 @@ from django.apps import AppConfig
 class KernelConfig(AppConfig):
     name = "kernel"
     verbose_name = "Access"
+
+    def ready(self) -> None:
+        from kernel import openapi  # noqa: F401 - drf-spectacular finds its extensions by import

@@ -1,0 +1,318 @@
+"""Deliveries and attempts in the admin: read-only rows with a timeline, and the verbs redrive and discard."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from unfold.contrib.filters.admin import AutocompleteSelectFilter, RangeDateTimeFilter
+from unfold.decorators import action, display
+from unfold.enums import ActionVariant
+
+from delivery import lifecycle, stats, words
+from delivery.admin.events import payload_words
+from delivery.admin.lists import KeptAdmin
+from delivery.dead_letters import id_chunks
+from delivery.errors import DeliveryError
+from delivery.models import Attempt, Delivery
+from delivery.policy.outcomes import Outcome
+from delivery.states import WAITING_STATES, State
+from kernel.confirm import ReasonForm, actor_of, ask, run_verb
+
+SHOWN_ATTEMPTS = 50
+SELECTED_BUDGET_SECONDS = 20.0
+CLOCKS_DIFFER = timedelta(hours=1)
+DISCARDABLE = (*WAITING_STATES, State.DEAD_LETTER.value)
+ENDPOINT_SHOWN = (
+    "name",
+    "host",
+    "subscriber",
+    "paused_at",
+    "disabled_at",
+    "attention_at",
+    "deleted_at",
+    "hold_reason",
+    "is_held",
+    "retry_profile",
+    "retry_delays",
+    "max_attempts",
+)
+
+
+class OutcomeFilter(admin.SimpleListFilter):
+    """By the last attempt's outcome, in words."""
+
+    title = "last outcome"
+    parameter_name = "outcome"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(str(word), words.outcome(str(word))) for word in Outcome]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
+        field = "outcome" if queryset.model is Attempt else "last_outcome"
+        return queryset.filter(**{field: self.value()}) if self.value() else queryset
+
+
+@admin.register(Delivery)
+class DeliveryAdmin(KeptAdmin):
+    list_display = ("number", "event_label", "endpoint_label", "state_badge", "outcome_words", "attempt_count", "when")
+    list_filter = (
+        "state",
+        OutcomeFilter,
+        ("endpoint", AutocompleteSelectFilter),
+        ("created_at", RangeDateTimeFilter),
+        "is_replay",
+    )
+    list_filter_submit = True
+    search_exact = ("event__uid", "event__correlation_id")
+    search_help_text = "Delivery id, event id or correlation id, exactly"
+    change_form_outer_before_template = "admin/delivery/delivery_panel.html"
+    actions = ("redrive_selected", "discard_selected")
+    actions_detail = ("redrive_verb", "discard_verb")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Delivery]:
+        """Without payloads and secrets: each would be read and decrypted for every row."""
+        own = tuple(field.name for field in Delivery._meta.concrete_fields)
+        event = ("event__uid", "event__type", "event__subscriber", "event__correlation_id", "event__occurred_at")
+        endpoint = tuple(f"endpoint__{name}" for name in ENDPOINT_SHOWN)
+        return super().get_queryset(request).select_related("event", "endpoint").only(*own, *event, *endpoint)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        return []
+
+    # --- the list
+
+    @display(description="Delivery", ordering="id")
+    def number(self, obj: Delivery) -> str:
+        return str(obj.pk)
+
+    @display(description="Event")
+    def event_label(self, obj: Delivery) -> str:
+        return format_html("<strong>{}</strong><br>{}", obj.event.type, obj.event.uid)
+
+    @display(description="Endpoint")
+    def endpoint_label(self, obj: Delivery) -> str:
+        return format_html("{}<br>{}", obj.endpoint.name or f"Endpoint {obj.endpoint_id}", obj.endpoint.host)
+
+    @display(description="State", label=words.STATE_COLOURS)
+    def state_badge(self, obj: Delivery) -> str:
+        return obj.get_state_display()
+
+    @display(description="Last outcome")
+    def outcome_words(self, obj: Delivery) -> str:
+        return words.outcome(obj.last_outcome, obj.last_status_code)
+
+    @display(description="When")
+    def when(self, obj: Delivery) -> str:
+        if obj.finished_at:
+            return f"{obj.finished_at:%Y-%m-%d %H:%M:%S}"
+        return f"recorded {obj.created_at:%Y-%m-%d %H:%M:%S}"
+
+    # --- the page
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        rows = Delivery.objects.select_related("event", "endpoint", "endpoint__health")
+        delivery = rows.filter(pk=object_id).first() if object_id.isdigit() else None
+        panel = {"panel": _panel(delivery, request)} if delivery else {}
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **panel})
+
+    # --- the verbs
+
+    def has_redrive_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        dead = object_id is None or Delivery.objects.filter(pk=object_id, state=State.DEAD_LETTER).exists()
+        return dead and request.user.has_perm("delivery.redrive_delivery")
+
+    def has_discard_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        open_ = object_id is None or Delivery.objects.filter(pk=object_id, state__in=DISCARDABLE).exists()
+        return open_ and request.user.has_perm("delivery.discard_delivery")
+
+    @action(
+        description="Redrive", url_path="redrive", permissions=["redrive"], icon="replay", variant=ActionVariant.PRIMARY
+    )
+    def redrive_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        says = ["It is sent again with new attempts and the same event id.", "Has the cause been corrected?"]
+        return self._one(request, object_id, lifecycle.redrive, "Redrive", says, "redriven")
+
+    @action(
+        description="Discard", url_path="discard", permissions=["discard"], icon="delete", variant=ActionVariant.DANGER
+    )
+    def discard_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        says = ["It is given up for good: the receiver never gets it.", "Its history stays."]
+        return self._one(request, object_id, lifecycle.discard, "Discard", says, "discarded", is_danger=True)
+
+    def _one(
+        self, request: HttpRequest, object_id: str, verb: Callable[..., int], name: str, says: list[str], done: str, *,
+        is_danger: bool = False,
+    ) -> HttpResponse:  # fmt: skip
+        delivery = self.get_object(request, object_id)
+        if delivery is None:
+            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+
+        def act(actor: str, form: dict[str, Any]) -> str:
+            if not verb([delivery.pk], actor=actor, reason=form["reason"]):
+                raise DeliveryError("Its state changed in the meantime, or its endpoint was deleted. Nothing was done.")
+            return f"{delivery} was {done}."
+
+        title = f"{name} delivery {delivery.pk}"
+        return run_verb(
+            self, request, delivery, title=title, says=says, button=name, act=act, refusals=(DeliveryError,),
+            is_danger=is_danger,
+        )  # fmt: skip
+
+    @admin.action(description="Redrive selected dead letters", permissions=["redrive"])
+    def redrive_selected(self, request: HttpRequest, queryset: QuerySet) -> HttpResponse | None:
+        says = "are sent again with new attempts and the same event ids"
+        return self._many(request, queryset.filter(state=State.DEAD_LETTER), "redrive", lifecycle.redrive, says)
+
+    @admin.action(description="Discard selected deliveries", permissions=["discard"])
+    def discard_selected(self, request: HttpRequest, queryset: QuerySet) -> HttpResponse | None:
+        says = "are given up for good; the receivers never get them"
+        return self._many(request, queryset.filter(state__in=DISCARDABLE), "discard", lifecycle.discard, says)
+
+    def _many(
+        self, request: HttpRequest, rows: QuerySet, name: str, verb: Callable[..., int], says: str
+    ) -> HttpResponse | None:
+        """Asks with a count; then works through the frozen set in chunks, for at most 20 s."""
+        permission = {"redrive": self.has_redrive_permission, "discard": self.has_discard_permission}[name]
+        if not permission(request):
+            messages.error(request, "You may not do this; ask an administrator for the right.")
+            return None
+        form = ReasonForm(request.POST if "confirmed" in request.POST else None)
+        if "confirmed" not in request.POST or not form.is_valid():
+            return self._ask_many(request, rows, name, says, form)
+        done, deadline, is_whole = 0, time.monotonic() + SELECTED_BUDGET_SECONDS, True
+        for ids in id_chunks(rows):
+            if time.monotonic() > deadline:
+                is_whole = False
+                break
+            done += verb(ids, actor=actor_of(request), reason=form.cleaned_data["reason"])
+        past = {"redrive": "redriven", "discard": "discarded"}[name]
+        rest = "" if is_whole else " There are more: do it again, or use a bulk operation."
+        self.message_user(request, f"{done:,} deliveries were {past}.{rest}", messages.SUCCESS)
+        return None
+
+    def _ask_many(self, request: HttpRequest, rows: QuerySet, name: str, says: str, form: ReasonForm) -> HttpResponse:
+        number, is_estimate = stats.count(rows)
+        about = "about " if is_estimate else ""
+        kind = "dead letters" if name == "redrive" else "waiting or dead deliveries"
+        sentences = [f"{about}{number:,} {kind} {says}.".capitalize(), "Others in your selection are left alone."]
+        hidden = [("action", f"{name}_selected"), ("select_across", request.POST.get("select_across", "0"))]
+        if request.POST.get("select_across") == "1":
+            hidden.append((ACTION_CHECKBOX_NAME, request.POST.getlist(ACTION_CHECKBOX_NAME)[0]))
+        else:
+            hidden += [(ACTION_CHECKBOX_NAME, pk) for pk in request.POST.getlist(ACTION_CHECKBOX_NAME)]
+        return ask(
+            self,
+            request,
+            title=f"{name.capitalize()} deliveries",
+            says=sentences,
+            button=f"{name.capitalize()} {number:,}",
+            back=request.get_full_path(),
+            form=form,
+            is_danger=name == "discard",
+            hidden=hidden,
+        )
+
+
+def _panel(delivery: Delivery, request: HttpRequest) -> dict[str, Any]:
+    """Everything the page shows, in words."""
+    now, endpoint = timezone.now(), delivery.endpoint
+    shows = request.user.has_perm("delivery.view_payload_delivery")
+    rows = Attempt.objects.filter(delivery=delivery, started_at__gte=delivery.created_at - CLOCKS_DIFFER)
+    if not shows:
+        rows = rows.defer("response_head")
+    newest = list(rows.order_by("-started_at", "-id")[: SHOWN_ATTEMPTS + 1])
+    state = delivery.get_state_display()
+    return {
+        "delivery": delivery,
+        "state": state,
+        "colour": words.STATE_COLOURS[state],
+        "next_step": words.next_step(delivery, endpoint, endpoint.health, now),
+        "outcome": words.outcome(delivery.last_outcome, delivery.last_status_code),
+        "endpoint_state": words.endpoint_state(endpoint),
+        "endpoint_colour": words.ENDPOINT_COLOURS[words.endpoint_state(endpoint)],
+        "breaker": endpoint.health.get_breaker_state_display(),
+        "breaker_colour": words.BREAKER_COLOURS[endpoint.health.get_breaker_state_display()],
+        "event_words": f"{delivery.event.type} {delivery.event.uid}",
+        "endpoint_words": str(endpoint),
+        "attempts_used": f"{delivery.attempt_count} of {endpoint.max_attempts}",
+        "recorded": words.moment(delivery.created_at),
+        "finished": words.moment(delivery.finished_at),
+        "redriven": {0: "never", 1: "once"}.get(delivery.redrive_count, f"{delivery.redrive_count} times"),
+        "ordering": f"{endpoint.ordering_key} = {delivery.ordering_key}",
+        "endpoint_address": reverse("admin:delivery_endpoint_change", args=[endpoint.pk]),
+        "event_address": reverse("admin:delivery_event_change", args=[delivery.event_id]),
+        "attempts": [_attempt(row, shows) for row in reversed(newest[:SHOWN_ATTEMPTS])],
+        "has_more": len(newest) > SHOWN_ATTEMPTS,
+        "shows_payload": shows,
+        "payload": payload_words(delivery.event) if request.user.has_perm("delivery.view_payload_event") else None,
+    }
+
+
+def _attempt(row: Attempt, shows: bool) -> dict[str, Any]:
+    good = row.outcome in (Outcome.DELIVERED, Outcome.DUPLICATE)
+    head = bytes(row.response_head) if shows and row.response_head else b""
+    return {
+        "row": row,
+        "title": "Rescue" if row.outcome == Outcome.RESCUED else f"Attempt {row.number}" if row.number else "Try",
+        "outcome": words.outcome(row.outcome, row.status_code),
+        "explanation": words.explanation(row.outcome),
+        "colour": "success" if good else "warning" if row.retry_at else "danger",
+        "phases": words.phases(row),
+        "head": words.shown_safely(head) if head else "",
+        "has_head": row.response_head is not None if shows else True,
+    }
+
+
+@admin.register(Attempt)
+class AttemptAdmin(KeptAdmin):
+    list_display = ("number", "delivery_id", "endpoint_id", "outcome_words", "started_at", "took", "address")
+    list_filter = (OutcomeFilter,)
+    search_numbers = ("pk", "delivery_id")
+    search_help_text = "Attempt or delivery id"
+    ordering = ("-id",)
+    fields = (
+        "delivery_link",
+        "number",
+        "outcome_words",
+        "error",
+        "started_at",
+        "phase_words",
+        "address",
+        "key_ids",
+        "is_probe",
+        "worker",
+        "retry_at",
+    )
+    readonly_fields = fields
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Attempt]:
+        return super().get_queryset(request).defer("response_head")
+
+    @display(description="Outcome")
+    def outcome_words(self, obj: Attempt) -> str:
+        return words.outcome(obj.outcome, obj.status_code)
+
+    @display(description="Took")
+    def took(self, obj: Attempt) -> str:
+        return "—" if obj.total_ms is None else words.milliseconds(obj.total_ms)
+
+    @display(description="Phases")
+    def phase_words(self, obj: Attempt) -> str:
+        return " · ".join(f"{name} {value}" for name, value in words.phases(obj)) or "—"
+
+    @display(description="Delivery")
+    def delivery_link(self, obj: Attempt) -> str:
+        address = reverse("admin:delivery_delivery_change", args=[obj.delivery_id])
+        return format_html('<a class="underline" href="{}">Delivery {}</a>', address, obj.delivery_id)

@@ -1,0 +1,368 @@
+"""Endpoints in the admin: the list, the form, the health panel, the verbs as buttons."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from unfold.admin import ModelAdmin
+from unfold.decorators import action, display
+from unfold.enums import ActionVariant
+
+from delivery import endpoints, stats, words
+from delivery.admin.forms import EndpointForm, RotationForm
+from delivery.admin.lists import EstimatingPaginator, KeptAdmin
+from delivery.errors import DeliveryError
+from delivery.models import Endpoint, EndpointHealth
+from delivery.policy.postback import masked
+from kernel.confirm import OptionalReasonForm, ReasonForm, actor_of, run_verb
+
+STATES = {
+    "active": ("active", {"is_held": False}),
+    "paused": ("paused", {"paused_at__isnull": False, "deleted_at": None}),
+    "needs_attention": ("needs attention", {"attention_at__isnull": False, "deleted_at": None}),
+    "disabled": ("disabled", {"disabled_at__isnull": False, "deleted_at": None}),
+    "deleted": ("deleted", {"deleted_at__isnull": False}),
+}
+
+
+class StateFilter(admin.SimpleListFilter):
+    """By the word that is shown; deleted ones only on request."""
+
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(name, label) for name, (label, _) in STATES.items()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
+        chosen = STATES.get(self.value() or "")
+        if chosen:
+            return queryset.filter(**chosen[1])
+        on_its_page = request.resolver_match is not None and "object_id" in request.resolver_match.kwargs
+        return queryset if on_its_page else queryset.filter(deleted_at=None)
+
+
+@admin.register(Endpoint)
+class EndpointAdmin(ModelAdmin):
+    form = EndpointForm
+    paginator = EstimatingPaginator
+    show_full_result_count = False
+    list_per_page = 50
+    list_fullwidth = True
+    list_display = ("label", "subscriber", "state_badge", "breaker_badge", "p95", "success", "wants")
+    list_filter = (StateFilter, "health__breaker_state", "request_form", "health__is_slow")
+    search_fields = ("name", "host", "subscriber")
+    warn_unsaved_form = True
+    change_form_outer_before_template = "admin/delivery/endpoint_panel.html"
+    actions_detail = (
+        "resume_verb",
+        "enable_verb",
+        "pause_verb",
+        "test_verb",
+        {"title": "More", "items": ["rotate_verb", "delete_verb"]},
+    )
+    fieldsets = (
+        (None, {"fields": ("name", "subscriber", "url", "event_types", "request_form", "signature_scheme")}),
+        ("Retries and limits", {"classes": ["tab"], "fields": (
+            "retry_profile", "retry_delays", "max_attempts", "timeout_ms", "max_concurrency", "rate_per_minute",
+            "rate_burst", "transient_codes", "breaker_threshold", "breaker_cooldown_seconds")}),
+        ("Postback", {"classes": ["tab"], "fields": (
+            "method", "body_template", "body_content_type", "missing_field", "missing_default")}),
+        ("Request and answer", {"classes": ["tab"], "fields": (
+            "headers", "body_rule", "ordering_key", "ca_certificate")}),
+    )  # fmt: skip
+
+    # --- the list
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Endpoint]:
+        rows = super().get_queryset(request).select_related("health")
+        return rows.defer("secret", "previous_secret", "headers", "client_certificate")
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """The day's success of the endpoints on this page, in one read."""
+        changelist = super().get_changelist_instance(request)
+        rows = list(changelist.result_list)
+        figures = stats.success_last_day([row.pk for row in rows], timezone.now())
+        for row in rows:
+            row.last_day = figures.get(row.pk, (0, 0))
+        changelist.result_list = rows
+        return changelist
+
+    @display(description="Endpoint", ordering="id")
+    def label(self, obj: Endpoint) -> str:
+        return format_html("<strong>{}</strong><br>{}", obj.name or f"Endpoint {obj.pk}", obj.host)
+
+    @display(description="State", label=words.ENDPOINT_COLOURS)
+    def state_badge(self, obj: Endpoint) -> str:
+        return words.endpoint_state(obj)
+
+    @display(description="Breaker", label=words.BREAKER_COLOURS)
+    def breaker_badge(self, obj: Endpoint) -> str:
+        return obj.health.get_breaker_state_display()
+
+    @display(description="p95, 24 h", ordering="health__p95_ms")
+    def p95(self, obj: Endpoint) -> str:
+        return "—" if obj.health.p95_ms is None else words.milliseconds(obj.health.p95_ms)
+
+    @display(description="Success, 24 h")
+    def success(self, obj: Any) -> str:
+        good, total = obj.last_day
+        return f"{100 * good / total:.1f} % of {total:,}" if total else "—"
+
+    @display(description="Wants")
+    def wants(self, obj: Endpoint) -> str:
+        return ", ".join(obj.event_types[:3]) + (" …" if len(obj.event_types) > 3 else "") or "all events"
+
+    # --- the form
+
+    def get_fieldsets(self, request: HttpRequest, obj: Endpoint | None = None) -> Any:
+        if obj is None or self._sees_secrets(request):
+            return self.fieldsets
+        swap = {"url": "masked_url", "headers": "header_names"}
+        return [
+            (title, {**options, "fields": tuple(swap.get(name, name) for name in options["fields"])})
+            for title, options in self.fieldsets
+        ]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Endpoint | None = None) -> Any:
+        always = ("masked_url", "header_names")
+        if obj is None:
+            return always
+        return (*always, "subscriber", "signature_scheme")
+
+    @staticmethod
+    def _sees_secrets(request: HttpRequest) -> bool:
+        return request.user.has_perm("delivery.view_secret_endpoint")
+
+    @display(description="URL")
+    def masked_url(self, obj: Endpoint) -> str:
+        return masked(obj.url)
+
+    @display(description="Headers")
+    def header_names(self, obj: Endpoint) -> str:
+        return ", ".join(obj.headers or {}) or "none"
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False  # `delete_verb` marks it deleted and cancels what waits; the row stays
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        is_deleted = obj is not None and obj.deleted_at is not None
+        return not is_deleted and super().has_change_permission(request, obj)
+
+    def save_model(self, request: HttpRequest, obj: Endpoint, form: Any, change: bool) -> None:
+        values = {name: form.cleaned_data[name] for name in form.changed_data if name in form.cleaned_data}
+        actor = actor_of(request)
+        if change:
+            endpoints.update(obj.pk, values, actor=actor)
+            return
+        made = endpoints.create(actor=actor, **{**values, "url": form.cleaned_data["url"]})
+        obj.pk, obj.secret, obj.public_key = made.pk, made.secret, made.public_key
+
+    def response_add(self, request: HttpRequest, obj: Endpoint, post_url_continue: str | None = None) -> HttpResponse:
+        return self._shown_once(request, obj, "Endpoint made")
+
+    def _shown_once(self, request: HttpRequest, endpoint: Endpoint, title: str) -> TemplateResponse:
+        """The secret on the answer itself: in no message, cookie, log or redirect."""
+        secret = endpoint.public_key or endpoint.secret
+        context = {
+            **self.admin_site.each_context(request),
+            "title": title,
+            "opts": self.model._meta,
+            "label": "Public key for the receiver" if endpoint.public_key else "Signing secret for the receiver",
+            "shown_once": secret,
+            "advice": "Give it to the receiver: it verifies our signatures with it (Standard Webhooks).",
+            "next": reverse("admin:delivery_endpoint_change", args=[endpoint.pk]),
+        }
+        return TemplateResponse(request, "admin/shown_once.html", context, headers={"Cache-Control": "no-store"})
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        endpoint = self.get_queryset(request).filter(pk=object_id).first() if object_id.isdigit() else None
+        panel = {"panel": _panel(endpoint)} if endpoint else {}
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **panel})
+
+    # --- the verbs
+
+    def _is(self, object_id: Any, **conditions: Any) -> bool:
+        return object_id is None or Endpoint.objects.filter(pk=object_id, deleted_at=None, **conditions).exists()
+
+    def has_pause_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return request.user.has_perm("delivery.pause_endpoint") and self._is(object_id, paused_at=None)
+
+    def has_resume_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        held = self._is(object_id, disabled_at=None, is_held=True)
+        return request.user.has_perm("delivery.pause_endpoint") and held
+
+    def has_enable_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return request.user.has_perm("delivery.pause_endpoint") and self._is(object_id, disabled_at__isnull=False)
+
+    def has_test_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return request.user.has_perm("delivery.change_endpoint") and self._is(object_id)
+
+    def has_rotate_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return request.user.has_perm("delivery.view_secret_endpoint") and self._is(object_id)
+
+    def has_remove_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return request.user.has_perm("delivery.delete_endpoint") and self._is(object_id)
+
+    def _run(self, request: HttpRequest, object_id: str, **how: Any) -> HttpResponse:
+        endpoint = self.get_object(request, object_id)
+        if endpoint is None:
+            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+        title = how.pop("title")
+        return run_verb(self, request, endpoint, title=f"{title} {endpoint}", refusals=(DeliveryError,), **how)
+
+    @action(description="Pause", url_path="pause", permissions=["pause"], icon="pause")
+    def pause_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        def act(actor: str, form: dict[str, Any]) -> str:
+            endpoints.pause(int(object_id), actor=actor, reason=form["reason"])
+            return "Paused. Deliveries are held, and go out when you resume it."
+
+        says = ["Nothing is sent to it until you resume it.", "Its deliveries are held and lost by nobody."]
+        return self._run(request, object_id, title="Pause", says=says, button="Pause", act=act, form_class=ReasonForm)
+
+    @action(
+        description="Resume",
+        url_path="resume",
+        permissions=["resume"],
+        icon="play_arrow",
+        variant=ActionVariant.PRIMARY,
+    )
+    def resume_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        def act(actor: str, form: dict[str, Any]) -> str:
+            endpoints.resume(int(object_id), actor=actor, reason=form["reason"])
+            return "Resumed. What was held is being sent."
+
+        waiting = stats.waiting_at([int(object_id)])[int(object_id)]
+        says = [
+            f"{waiting:,} held deliveries will be sent, at most as fast as its limits allow.",
+            "If it was held after repeated refusals, the dead letters of those refusals are redriven with them.",
+        ]
+        form = OptionalReasonForm
+        return self._run(request, object_id, title="Resume", says=says, button="Resume", act=act, form_class=form)
+
+    @action(
+        description="Enable",
+        url_path="enable",
+        permissions=["enable"],
+        icon="power_settings_new",
+        variant=ActionVariant.PRIMARY,
+    )
+    def enable_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        def act(actor: str, form: dict[str, Any]) -> str:
+            endpoints.enable(int(object_id), actor=actor, reason=form["reason"])
+            return "Enabled. What was held is being sent, unless it is paused as well."
+
+        says = ["It was disabled because its receiver said that it is gone, or by policy.", "Is its URL right by now?"]
+        return self._run(request, object_id, title="Enable", says=says, button="Enable", act=act)
+
+    @action(description="Send a test", url_path="test", permissions=["test"], icon="send")
+    def test_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        def act(actor: str, form: dict[str, Any]) -> str:
+            sent = endpoints.send_test(int(object_id), actor=actor, reason=form["reason"])
+            address = reverse("admin:delivery_delivery_change", args=[sent.pk])
+            return format_html('A test is on its way: <a class="underline" href="{}">{}</a>.', address, sent)
+
+        says = ["One event “endpoint.test” is sent to this endpoint only."]
+        form = OptionalReasonForm
+        return self._run(request, object_id, title="Test", says=says, button="Send it", act=act, form_class=form)
+
+    @action(description="Rotate its secret", url_path="rotate", permissions=["rotate"], icon="key")
+    def rotate_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        def act(actor: str, form: dict[str, Any]) -> HttpResponse:
+            overlap = endpoints.SECRET_OVERLAP if form["overlap"] else endpoints.SECRET_OVERLAP * 0
+            rotated = endpoints.rotate_secret(int(object_id), actor=actor, reason=form["reason"], overlap=overlap)
+            return self._shown_once(request, rotated, "Secret rotated")
+
+        says = ["A new signing secret is made and shown once.", "During the overlap both secrets sign."]
+        form = RotationForm
+        return self._run(
+            request, object_id, title="Rotate secret of", says=says, button="Rotate", act=act, form_class=form
+        )
+
+    @action(
+        description="Delete", url_path="remove", permissions=["remove"], icon="delete", variant=ActionVariant.DANGER
+    )
+    def delete_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        def act(actor: str, form: dict[str, Any]) -> str:
+            cancelled = endpoints.delete(int(object_id), actor=actor, reason=form["reason"])
+            return f"Deleted; {cancelled:,} waiting deliveries were cancelled. Its history stays."
+
+        waiting = stats.waiting_at([int(object_id)])[int(object_id)]
+        says = [
+            f"{waiting:,} waiting deliveries will be cancelled, and nothing is sent to it any more.",
+            "Its past deliveries stay. This cannot be undone; pause it instead if you are not sure.",
+        ]
+        return self._run(request, object_id, title="Delete", says=says, button="Delete it", act=act, is_danger=True)
+
+
+def _panel(endpoint: Endpoint) -> dict[str, Any]:
+    """What the page shows above the form."""
+    health, now = endpoint.health, timezone.now()
+    good, total = stats.success_last_day([endpoint.pk], now).get(endpoint.pk, (0, 0))
+    trend = None
+    if health.p95_ms and health.p95_day_before_ms:
+        trend = f"{(health.p95_ms / health.p95_day_before_ms - 1) * 100:+.0f} % against the day before"
+    return {
+        "endpoint": endpoint,
+        "state": words.endpoint_state(endpoint),
+        "state_colour": words.ENDPOINT_COLOURS[words.endpoint_state(endpoint)],
+        "breaker": health.get_breaker_state_display(),
+        "breaker_colour": words.BREAKER_COLOURS[health.get_breaker_state_display()],
+        "held": words.why_held(endpoint, health, now).replace("Its endpoint", "It"),
+        "waiting": stats.waiting_at([endpoint.pk])[endpoint.pk],
+        "success": f"{100 * good / total:.1f} % of {total:,} attempts" if total else "no attempts",
+        "last_success": words.moment(health.last_success_at),
+        "last_failure": words.moment(health.last_failure_at),
+        "failures": f"{health.consecutive_failures} of {endpoint.breaker_threshold} that open the breaker",
+        "secret_changed": words.moment(endpoint.secret_changed_at),
+        "percentiles": [
+            (name, words.milliseconds(value) if value is not None else "—")
+            for name, value in (("p50", health.p50_ms), ("p95", health.p95_ms), ("p99", health.p99_ms))
+        ],
+        "trend": trend,
+        "phases": [
+            (phase.replace("_", " "), words.milliseconds(figures["p95"]))
+            for phase, figures in (health.phases or {}).items()
+            if isinstance(figures, dict) and figures.get("p95") is not None
+        ],
+        "gives_up": endpoints.gives_up(endpoint),
+        "health": health,
+        "deliveries": f"{reverse('admin:delivery_delivery_changelist')}?endpoint__id__exact={endpoint.pk}",
+    }
+
+
+@admin.register(EndpointHealth)
+class EndpointHealthAdmin(KeptAdmin):
+    list_display = (
+        "endpoint_label",
+        "breaker_badge",
+        "consecutive_failures",
+        "p50_ms",
+        "p95_ms",
+        "p99_ms",
+        "sample_count",
+    )
+    list_filter = ("breaker_state", "is_slow")
+    ordering = ("-p95_ms",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[EndpointHealth]:
+        named = ("endpoint__id", "endpoint__name", "endpoint__host")
+        own = tuple(field.name for field in EndpointHealth._meta.concrete_fields)
+        return super().get_queryset(request).select_related("endpoint").only(*own, *named)
+
+    @display(description="Endpoint", ordering="endpoint_id")
+    def endpoint_label(self, obj: EndpointHealth) -> str:
+        return str(obj.endpoint)
+
+    @display(description="Breaker", label=words.BREAKER_COLOURS)
+    def breaker_badge(self, obj: EndpointHealth) -> str:
+        return obj.get_breaker_state_display()

@@ -1,0 +1,83 @@
+"""Forms of the delivery admin: an endpoint judged by the same rules as in the API, and the rotation of its secret."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget, UnfoldBooleanSwitchWidget
+
+from delivery import endpoint_rules
+from delivery.endpoint_rules import InvalidEndpoint
+from delivery.models import Endpoint
+from kernel.confirm import ReasonForm
+
+
+class EndpointForm(forms.ModelForm):
+    """Asks the name service where the URL leads, before anything is stored."""
+
+    url = forms.CharField(
+        max_length=8000,
+        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "spellcheck": "false"}),
+        label="URL",
+        help_text="https://…; for a postback with fields in braces, such as ?click={data.click_id}.",
+    )
+    headers = forms.JSONField(
+        required=False,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+        help_text='Extra request headers, e.g. {"x-api-key": "…"}.',
+    )
+
+    class Meta:
+        model = Endpoint
+        fields = (
+            "name",
+            "subscriber",
+            "url",
+            "event_types",
+            "request_form",
+            "signature_scheme",
+            "retry_profile",
+            "retry_delays",
+            "max_attempts",
+            "timeout_ms",
+            "max_concurrency",
+            "rate_per_minute",
+            "rate_burst",
+            "transient_codes",
+            "breaker_threshold",
+            "breaker_cooldown_seconds",
+            "method",
+            "body_template",
+            "body_content_type",
+            "missing_field",
+            "missing_default",
+            "headers",
+            "body_rule",
+            "ordering_key",
+            "ca_certificate",
+        )
+
+    def clean(self) -> dict[str, Any]:
+        values = super().clean() or {}
+        given = {name: value for name, value in values.items() if name in self.fields}
+        standing = {field.name: getattr(self.instance, field.name) for field in Endpoint._meta.concrete_fields}
+        try:
+            cleaned = endpoint_rules.clean(given, standing if self.instance.pk else None)
+            if "url" in self.changed_data and not self.errors:
+                endpoint_rules.check_destination(cleaned["url"])
+        except InvalidEndpoint as error:
+            for row in error.errors:
+                self.add_error(row["field"] if row["field"] in self.fields else None, row["detail"])
+            return values
+        return {**values, **{name: value for name, value in cleaned.items() if name in self.fields}}
+
+
+class RotationForm(ReasonForm):
+    overlap = forms.BooleanField(
+        required=False,
+        initial=True,
+        widget=UnfoldBooleanSwitchWidget(),
+        label="Both sign for 24 hours",
+        help_text="Switch this off only if the old secret has leaked: the receiver must then have the new one at once.",
+    )

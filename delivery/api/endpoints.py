@@ -1,0 +1,277 @@
+"""`/endpoints/`: create, read, change, remove, and the verbs. The name service is asked before any transaction."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from django.utils import timezone
+from django_filters import rest_framework as filters
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from delivery import endpoint_rules, endpoints, previews, replays, stats
+from delivery.api.base import ApiViews, need
+from delivery.api.serializers import (
+    DeliveryOut,
+    EndpointChanges,
+    EndpointIn,
+    EndpointOut,
+    EndpointWithSecret,
+    HealthOut,
+    PreviewIn,
+    PreviewOut,
+    ReasonIn,
+    ReplayIn,
+    ReplayOut,
+    RotationIn,
+)
+from delivery.models import Endpoint, Event
+from kernel.auth import HasScope, narrow, subscriber_for
+from kernel.idempotency import idempotent
+from kernel.openapi import IDEMPOTENCY_KEY, problem
+
+STATES = {
+    "paused": {"paused_at__isnull": False},
+    "disabled": {"disabled_at__isnull": False},
+    "needs_attention": {"attention_at__isnull": False, "disabled_at": None},
+    "active": {"is_held": False},
+}
+
+
+STORED_HEALTH = (
+    "consecutive_failures",
+    "opened_at",
+    "probe_at",
+    "cooldown_seconds",
+    "throttled_until",
+    "last_success_at",
+    "last_failure_at",
+    "p50_ms",
+    "p95_ms",
+    "p99_ms",
+    "p95_day_before_ms",
+    "sample_count",
+    "phases",
+    "is_slow",
+    "measured_at",
+)
+
+
+class EndpointFilter(filters.FilterSet):
+    subscriber = filters.CharFilter()
+    host = filters.CharFilter()
+    state = filters.ChoiceFilter(choices=[(name, name) for name in STATES], method="in_state")
+
+    class Meta:
+        model = Endpoint
+        fields = ("subscriber", "host")
+
+    def in_state(self, rows: QuerySet[Endpoint], _name: str, value: str) -> QuerySet[Endpoint]:
+        return rows.filter(**STATES[value])
+
+
+@extend_schema(tags=["endpoints"])
+@extend_schema_view(
+    list=extend_schema(summary="List endpoints"),
+    retrieve=extend_schema(summary="Get an endpoint", responses={200: EndpointOut, 404: problem("Not yours, or gone")}),
+)
+class EndpointViews(ListModelMixin, RetrieveModelMixin, ApiViews):
+    """Where a subscriber's events go."""
+
+    queryset = Endpoint.objects.filter(deleted_at=None)
+    serializer_class = EndpointOut
+    permission_classes = [HasScope("deliveries:read", "endpoints:write")]
+    filterset_class = EndpointFilter
+
+    def get_queryset(self) -> QuerySet[Endpoint]:
+        return narrow(super().get_queryset(), self.request)
+
+    @extend_schema(
+        summary="Create an endpoint",
+        description="The answer tells the signing secret, this once.",
+        request=EndpointIn,
+        parameters=[IDEMPOTENCY_KEY],
+        responses={201: EndpointWithSecret, 400: problem("A field is wrong; `errors` says which and why")},
+    )
+    def create(self, request: Request) -> Response:
+        values = self._valid(EndpointIn)
+        values["subscriber"] = subscriber_for(request, values.get("subscriber", ""))
+        endpoint_rules.clean(values)
+        endpoint_rules.check_destination(values["url"])
+        return self._with_secret(self._create(request, values))
+
+    @idempotent
+    def _create(self, _request: Request, values: dict[str, Any]) -> Response:
+        made = endpoints.create(actor=self.actor(), **values)
+        # Kept for the repeats of this request, so no secret may be in it.
+        return Response({"id": str(made.pk), "changed_at": made.secret_changed_at}, status=201)
+
+    def _with_secret(self, kept: Response) -> Response:
+        """The whole answer. A repeat is told the secret too, unless it was rotated in the meantime."""
+        endpoint = get_object_or_404(self.get_queryset(), pk=kept.data["id"])
+        changed = self._moment(endpoint.secret_changed_at)
+        secret = endpoint.secret if changed == self._moment(kept.data["changed_at"]) else ""
+        body = {**self.get_serializer(endpoint).data, "secret": secret}
+        headers = {name: value for name, value in kept.headers.items() if name.lower().startswith("idempotent")}
+        return Response(body, status=kept.status_code, headers={**headers, "Cache-Control": "no-store"})
+
+    @staticmethod
+    def _moment(value: Any) -> str:
+        text = value if isinstance(value, str) else value.isoformat()
+        return text.replace("Z", "+00:00")[:23]  # a kept answer has milliseconds only
+
+    @extend_schema(
+        summary="Change an endpoint",
+        request=EndpointChanges,
+        responses={200: EndpointOut, 400: problem("A field is wrong")},
+    )
+    def partial_update(self, request: Request, pk: str) -> Response:
+        endpoint = self.get_object()
+        changes = self._valid(EndpointChanges, partial=True)
+        if "url" in changes:
+            endpoint_rules.check_destination(changes["url"])
+        return self._out(endpoints.update(endpoint, changes, actor=self.actor()))
+
+    @extend_schema(
+        summary="Remove an endpoint",
+        description="Nothing more is sent to it; what waits is cancelled.",
+        responses={204: None},
+    )
+    def destroy(self, request: Request, pk: str) -> Response:
+        need(request, "delivery.delete_endpoint")
+        endpoints.delete(self.get_object(), actor=self.actor())
+        return Response(status=204)
+
+    @extend_schema(summary="Pause: hold its deliveries", request=ReasonIn, responses=EndpointOut)
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, pk: str) -> Response:
+        need(request, "delivery.pause_endpoint")
+        return self._out(endpoints.pause(self.get_object(), actor=self.actor(), reason=self._reason()))
+
+    @extend_schema(
+        summary="Resume: send what was held",
+        description="Ends a pause, and the hold after repeated refusals; those refusals' dead letters go too.",
+        request=ReasonIn,
+        responses={200: EndpointOut, 409: problem("It is disabled: enable it instead")},
+    )
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, pk: str) -> Response:
+        need(request, "delivery.pause_endpoint")
+        return self._out(endpoints.resume(self.get_object(), actor=self.actor(), reason=self._reason()))
+
+    @extend_schema(summary="Enable a disabled endpoint", request=ReasonIn, responses=EndpointOut)
+    @action(detail=True, methods=["post"])
+    def enable(self, request: Request, pk: str) -> Response:
+        need(request, "delivery.pause_endpoint")
+        return self._out(endpoints.enable(self.get_object(), actor=self.actor(), reason=self._reason()))
+
+    @extend_schema(
+        summary="Send it a test event",
+        request=ReasonIn,
+        parameters=[IDEMPOTENCY_KEY],
+        responses={202: DeliveryOut},
+    )
+    @action(detail=True, methods=["post"])
+    @idempotent
+    def test(self, request: Request, pk: str) -> Response:
+        sent = endpoints.send_test(self.get_object(), actor=self.actor(), reason=self._reason())
+        return Response(DeliveryOut(sent, context=self.get_serializer_context()).data, status=202)
+
+    @extend_schema(
+        summary="Rotate the signing secret",
+        description="Both secrets sign until `overlap_seconds` are over. The answer tells the new one, this once.",
+        request=RotationIn,
+        parameters=[IDEMPOTENCY_KEY],
+        responses={200: EndpointWithSecret, 400: problem("The secret brought along cannot be used")},
+    )
+    @action(detail=True, methods=["post"], url_path="rotate-secret")
+    def rotate_secret(self, request: Request, pk: str) -> Response:
+        need(request, "delivery.view_secret_endpoint")
+        return self._with_secret(self._rotate(request, self.get_object(), self._valid(RotationIn)))
+
+    @idempotent
+    def _rotate(self, _request: Request, endpoint: Endpoint, asked: dict[str, Any]) -> Response:
+        overlap = timedelta(seconds=asked.pop("overlap_seconds"))
+        rotated = endpoints.rotate_secret(endpoint, actor=self.actor(), overlap=overlap, **asked)
+        return Response({"id": str(rotated.pk), "changed_at": rotated.secret_changed_at})
+
+    @extend_schema(summary="Health: breaker, latency, what waits", responses=HealthOut)
+    @action(detail=True, methods=["get"], filterset_class=None, pagination_class=None)
+    def health(self, request: Request, pk: str) -> Response:
+        endpoint = get_object_or_404(self.get_queryset().select_related("health"), pk=pk)
+        return Response(HealthOut(health_of(endpoint)).data)
+
+    @extend_schema(
+        summary="Replay events to it",
+        description="Makes new deliveries of old events, at most 10,000 in one call.",
+        request=ReplayIn,
+        parameters=[IDEMPOTENCY_KEY],
+        responses={202: ReplayOut, 400: problem("Neither events nor a time were named")},
+    )
+    @action(detail=True, methods=["post"])
+    @idempotent
+    def replay(self, request: Request, pk: str) -> Response:
+        asked = self._valid(ReplayIn)
+        ids = [int(text) for text in asked["events"]] if "events" in asked else None
+        done = replays.replay(
+            self.get_object(),
+            actor=self.actor(),
+            reason=asked["reason"],
+            event_ids=ids,
+            since=asked.get("since"),
+            until=asked.get("until"),
+            types=asked.get("types", ()),
+            after=int(asked["after"]),
+        )
+        more = None if done.next_after is None else str(done.next_after)
+        return Response({"deliveries": done.deliveries, "next_after": more}, status=202)
+
+    @extend_schema(
+        summary="Preview a postback",
+        description="Renders the template, with changes not saved yet, for an event. Nothing is sent or stored.",
+        request=PreviewIn,
+        responses={200: PreviewOut, 400: problem("The template or the event does not allow it")},
+    )
+    @action(detail=True, methods=["post"], url_path="preview-postback")
+    def preview_postback(self, request: Request, pk: str) -> Response:
+        need(request, "delivery.view_payload_event")
+        endpoint, asked = self.get_object(), self._valid(PreviewIn)
+        if "event" in asked:
+            event = get_object_or_404(Event, pk=asked["event"], subscriber=endpoint.subscriber)
+            envelope = previews.envelope_of(event)
+        else:
+            envelope = previews.made_up(asked["type"], asked["data"])
+        shown = previews.preview(previews.with_changes(endpoint, asked), envelope)
+        return Response(PreviewOut(asdict(shown)).data)
+
+    def _valid(self, serializer: Any, *, partial: bool = False) -> dict[str, Any]:
+        asked = serializer(data=self.request.data, partial=partial, context=self.get_serializer_context())
+        asked.is_valid(raise_exception=True)
+        return dict(asked.validated_data)
+
+    def _reason(self) -> str:
+        return self._valid(ReasonIn)["reason"]
+
+    def _out(self, endpoint: Endpoint) -> Response:
+        return Response(self.get_serializer(endpoint).data)
+
+
+def health_of(endpoint: Endpoint) -> dict[str, Any]:
+    """What is known of an endpoint's health; `endpoint.health` is loaded already."""
+    good, total = stats.success_last_day([endpoint.pk], timezone.now()).get(endpoint.pk, (0, 0))
+    return {name: getattr(endpoint.health, name) for name in STORED_HEALTH} | {
+        "state": endpoint.state,
+        "hold_reason": endpoint.hold_reason,
+        "breaker": endpoint.health.breaker_state,
+        "threshold": endpoint.breaker_threshold,
+        "waiting": stats.waiting_at([endpoint.pk])[endpoint.pk],
+        "delivered_last_day": good,
+        "attempts_last_day": total,
+    }

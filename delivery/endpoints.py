@@ -1,0 +1,264 @@
+"""The verbs of an endpoint: create, update, pause, resume, enable, rotate its secret, delete, test; replay is beside.
+
+Each takes who did it and why, is one transaction, counts `version` up (engines cache by it), and leaves one line
+`operator_verb` in the log. No verb writes a delivery's state: that is `delivery.lifecycle`'s. No verb asks the name
+service: the edges do, with `endpoint_rules.check_destination`, before the transaction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from delivery import dead_letters, endpoint_rules, events, lifecycle
+from delivery.endpoint_rules import InvalidEndpoint
+from delivery.engine.wake import wake
+from delivery.errors import WrongState
+from delivery.models import Delivery, Endpoint, EndpointHealth, Event, endpoint_label
+from delivery.policy import retry, signing
+from delivery.policy.outcomes import REFUSALS
+from delivery.replays import TEST_EVENT, Replayed, replay
+from kernel import correlation
+from kernel.touched import touched
+
+__all__ = [
+    "Replayed",
+    "WrongState",
+    "create",
+    "delete",
+    "enable",
+    "gives_up",
+    "pause",
+    "replay",
+    "resume",
+    "rotate_secret",
+    "send_test",
+    "update",
+]
+
+SECRET_OVERLAP = timedelta(hours=24)
+CANCEL_BUDGET_SECONDS = 10.0
+RESUME_REDRIVES_MOST = 1_000
+STREAK_REACHES_BACK = timedelta(days=1)
+DELETED = "its endpoint was deleted"
+KEYS = ("secret", "previous_secret", "previous_secret_until", "secret_changed_at", "public_key")
+
+log = structlog.get_logger(__name__)
+
+
+def create(*, actor: str, reason: str = "", secret: str = "", signature_scheme: str = "v1", **values: Any) -> Endpoint:
+    """A new endpoint with its health row and a secret (brought along, or made by us; it is on the returned object).
+
+    Raises InvalidEndpoint, whose `errors` name each field.
+    """
+    values.setdefault("url", "")
+    cleaned = endpoint_rules.clean(values)
+    secret, public_key = _secret_for(secret, signature_scheme)
+    with transaction.atomic():
+        endpoint = Endpoint.objects.create(
+            **cleaned,
+            signature_scheme=signature_scheme,
+            secret=secret,
+            public_key=public_key,
+            secret_changed_at=timezone.now(),
+        )
+        EndpointHealth.objects.create(endpoint=endpoint, cooldown_seconds=endpoint.breaker_cooldown_seconds)
+        _changed(endpoint, "create", actor, reason)
+    return endpoint
+
+
+def update(endpoint: Endpoint | int, changes: dict[str, Any], *, actor: str, reason: str = "") -> Endpoint:
+    """Change what is given. Secrets and state have verbs of their own. Raises InvalidEndpoint, WrongState."""
+    with transaction.atomic():
+        current = _locked(endpoint)
+        standing = {field.name: getattr(current, field.name) for field in Endpoint._meta.concrete_fields}
+        cleaned = endpoint_rules.clean(changes, standing)
+        for name, value in cleaned.items():
+            setattr(current, name, value)
+        _save(current, *cleaned)
+        if "breaker_cooldown_seconds" in cleaned:
+            EndpointHealth.objects.filter(endpoint=current, breaker_state="closed").update(
+                cooldown_seconds=current.breaker_cooldown_seconds
+            )
+        _changed(current, "update", actor, reason, fields=sorted(cleaned))
+    return current
+
+
+def pause(endpoint: Endpoint | int, *, actor: str, reason: str) -> Endpoint:
+    """A person's switch: deliveries are held until `resume`. Pausing twice keeps the first time."""
+    with transaction.atomic():
+        current = _locked(endpoint)
+        current.paused_at = current.paused_at or timezone.now()
+        if not (current.disabled_at or current.attention_at):
+            current.hold_reason = (reason or f"paused by {actor}")[:200]
+        _save(current, "paused_at", "hold_reason")
+        _changed(current, "pause", actor, reason)
+    return current
+
+
+def resume(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> Endpoint:
+    """Ends a pause, and the hold after repeated refusals: held deliveries go out, and with them the few dead letters
+    that the refusals made. A disabled endpoint needs `enable`."""
+    with transaction.atomic():
+        current = _locked(endpoint)
+        if current.disabled_at:
+            raise WrongState(f"This endpoint is disabled ({current.hold_reason}). Enable it instead.")
+        burnt = _burnt_by_refusals(current) if current.attention_at else []
+        current.paused_at = current.attention_at = None
+        _release(current, "paused_at", "attention_at")
+        _changed(current, "resume", actor, reason, redriven=len(burnt))
+    if burnt:
+        lifecycle.redrive(burnt, actor=actor, reason=reason or "its endpoint was resumed")
+    return current
+
+
+def enable(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> Endpoint:
+    """Undoes what policy switched off (410, or needs attention). A pause stays a pause."""
+    with transaction.atomic():
+        current = _locked(endpoint)
+        current.disabled_at = current.attention_at = None
+        _release(current, "disabled_at", "attention_at")
+        _changed(current, "enable", actor, reason)
+    return current
+
+
+def rotate_secret(
+    endpoint: Endpoint | int,
+    *,
+    actor: str,
+    reason: str = "",
+    secret: str = "",
+    signature_scheme: str = "",
+    overlap: timedelta = SECRET_OVERLAP,
+) -> Endpoint:
+    """A new secret (made by us unless brought along), on the returned object. Both sign until `overlap` is over.
+
+    A secret that leaked is rotated with no overlap at all. Raises InvalidEndpoint for `secret`.
+    """
+    with transaction.atomic():
+        current = _locked(endpoint)
+        scheme = signature_scheme or current.signature_scheme
+        fresh, public_key = _secret_for(secret, scheme)
+        now = timezone.now()
+        current.previous_secret = current.secret if overlap else ""
+        current.previous_secret_until = now + overlap if overlap else None
+        current.secret, current.public_key, current.signature_scheme = fresh, public_key, scheme
+        current.secret_changed_at = now
+        _save(current, *KEYS, "signature_scheme")
+        _changed(current, "rotate_secret", actor, reason, overlap_seconds=int(overlap.total_seconds()))
+    return current
+
+
+def delete(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> int:
+    """Marks it deleted at once (nothing is sent any more) and cancels what waits for it, in chunks, for at most 10 s.
+
+    Returns how many were cancelled; a sweep does the rest. The row stays: deliveries point to it.
+    """
+    with transaction.atomic():
+        current = _locked(endpoint)
+        current.deleted_at = timezone.now()
+        current.secret = current.previous_secret = ""
+        current.hold_reason = DELETED
+        _save(current, "deleted_at", "hold_reason", "secret", "previous_secret")
+        _changed(current, "delete", actor, reason)
+    cancelled, deadline = 0, time.monotonic() + CANCEL_BUDGET_SECONDS
+    while chunk := lifecycle.cancel_for_endpoint(current.pk, actor=actor, reason=DELETED):
+        cancelled += chunk
+        if time.monotonic() > deadline:
+            break
+    return cancelled
+
+
+def send_test(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> Delivery:
+    """One event `endpoint.test` to this endpoint only, whatever its filter. Held like any other if it is held."""
+    with transaction.atomic():
+        current = _locked(endpoint)
+        delivery = _record_test(current)
+        _changed(current, "send_test", actor, reason, delivery=delivery.pk)
+    return delivery
+
+
+def gives_up(endpoint: Endpoint) -> str:
+    """In words, when a delivery to it becomes a dead letter: "after 5 attempts, about 8 minutes after the first"."""
+    schedule = retry.schedule_for(endpoint.retry_profile, endpoint.retry_delays)
+    return retry.gives_up_after(schedule, endpoint.max_attempts)
+
+
+def _secret_for(secret: str, scheme: str) -> tuple[str, str]:
+    """(secret, public key) to store; a secret that was brought along must fit the scheme."""
+    try:
+        if not secret:
+            return signing.new_secret(scheme)
+        if signing.scheme_of(secret) != scheme or secret.startswith(signing.PUBLIC_PREFIX):
+            raise signing.SecretInvalid("scheme", "Scheme v1 needs a whsec_… secret, v1a a whsk_… private key.")
+        return secret, signing.public_key_of(secret)
+    except signing.SecretInvalid as error:
+        raise InvalidEndpoint([{"field": "secret", "code": error.code, "detail": error.detail}]) from None
+
+
+def _locked(endpoint: Endpoint | int) -> Endpoint:
+    pk = endpoint if isinstance(endpoint, int) else endpoint.pk
+    current = Endpoint.objects.select_for_update(no_key=True).get(pk=pk)
+    if current.deleted_at:
+        raise WrongState("This endpoint was deleted. Create a new one, and replay what it needs.")
+    return current
+
+
+def _save(endpoint: Endpoint, *fields: str) -> None:
+    endpoint.version = F("version") + 1  # type: ignore[assignment]
+    endpoint.save(update_fields=[*fields, "version", "updated_at"])
+    endpoint.refresh_from_db(fields=["version", "is_held"])
+
+
+def _release(endpoint: Endpoint, *cleared: str) -> None:
+    """Forget the refusals, and let what waits go."""
+    endpoint.hold_reason = endpoint.hold_reason if endpoint.paused_at else ""
+    _save(endpoint, *cleared, "hold_reason")
+    EndpointHealth.objects.filter(endpoint=endpoint).update(refusal_kind="", refusal_count=0)
+    wake()
+
+
+def _changed(endpoint: Endpoint, verb: str, actor: str, reason: str, **more: Any) -> None:
+    log.info("operator_verb", verb=f"endpoint.{verb}", actor=actor, reason=reason, **endpoint_label(endpoint), **more)
+    touched(f"endpoint:{endpoint.pk}", "stats", "deliveries")
+
+
+def _burnt_by_refusals(endpoint: Endpoint) -> list[int]:
+    """The dead letters of the refusals in a row that made this endpoint need attention."""
+    rows = dead_letters.dead_letters(endpoint=endpoint.pk, since=_streak_began(endpoint))
+    refused = rows.filter(last_outcome__in=[str(outcome) for outcome in REFUSALS])
+    return list(refused.order_by("id").values_list("id", flat=True)[:RESUME_REDRIVES_MOST])
+
+
+def _streak_began(endpoint: Endpoint) -> datetime:
+    """Refusals in a row cannot reach behind the last success."""
+    earliest = (endpoint.attention_at or timezone.now()) - STREAK_REACHES_BACK
+    last_success = EndpointHealth.objects.values_list("last_success_at", flat=True).get(endpoint=endpoint)
+    return max(earliest, last_success or earliest)
+
+
+def _record_test(endpoint: Endpoint) -> Delivery:
+    now = timezone.now()
+    payload = events.payload_bytes(TEST_EVENT, now, {"endpoint": str(endpoint.pk), "message": "A test from Roundtrip."})
+    event = Event.objects.create(
+        uid=f"evt_{secrets.token_hex(14)}",
+        type=TEST_EVENT,
+        subscriber=endpoint.subscriber,
+        payload=payload,
+        payload_sha256=hashlib.sha256(payload).hexdigest(),
+        correlation_id=correlation.current(),
+        delivery_count=1,
+        occurred_at=now,
+    )
+    delivery = Delivery.objects.create(event=event, endpoint=endpoint, next_attempt_at=Now())
+    wake()
+    return delivery

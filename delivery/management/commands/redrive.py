@@ -1,0 +1,78 @@
+"""`manage.py redrive`: dead letters of a filter go again, oldest first, in chunks."""
+
+import json
+import time
+from argparse import ArgumentTypeError
+from datetime import datetime
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+from delivery import lifecycle
+from delivery.dead_letters import dead_letters, groups, id_chunks
+
+
+def moment(text: str) -> datetime:
+    value = parse_datetime(text)
+    if value is None:
+        raise ArgumentTypeError(f"{text!r} is no time; write 2026-11-29T13:00:00Z")
+    return value if timezone.is_aware(value) else timezone.make_aware(value)
+
+
+class Command(BaseCommand):
+    help = "Redrive dead letters: new attempts with the same webhook-id. Name a filter, or --all."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--endpoint", type=int)
+        parser.add_argument("--subscriber")
+        parser.add_argument("--outcome", default="", help="e.g. server_error")
+        parser.add_argument("--status-code", type=int)
+        parser.add_argument("--group", default="", help="fingerprint of a group")
+        parser.add_argument("--since", type=moment, help="died at or after")
+        parser.add_argument("--until", type=moment, help="died before")
+        parser.add_argument("--all", action="store_true", help="every dead letter there is")
+        parser.add_argument("--reason", default="redriven by command")
+        parser.add_argument("--rate", type=int, default=0, help="at most so many a second; 0: no limit")
+        parser.add_argument("--dry-run", action="store_true", help="only count, by cause")
+        parser.add_argument("--json", action="store_true", help="one JSON object")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        names = ("endpoint", "subscriber", "outcome", "status_code", "group", "since", "until")
+        chosen = {name: options[name] for name in names if options[name] not in (None, "")}
+        if not chosen and not options["all"]:
+            raise CommandError("Name a filter (--endpoint, --since, …), or say --all.")
+        rows = dead_letters(**chosen)
+        total = rows.count()
+        if options["dry_run"]:
+            self._preview(rows, total, options["json"])
+            return
+        redriven = self._redrive(rows, total, options["reason"], options["rate"])
+        if options["json"]:
+            self.stdout.write(json.dumps({"matched": total, "redriven": redriven}))
+        else:
+            self.stdout.write(f"Redriven: {redriven:,} of {total:,} dead letters.")
+
+    def _preview(self, rows: Any, total: int, as_json: bool) -> None:
+        found = groups(rows)
+        if as_json:
+            causes = [{"group": g.fingerprint, "endpoint": g.endpoint, "count": g.count} for g in found]
+            self.stdout.write(json.dumps({"matched": total, "redriven": 0, "dry_run": True, "groups": causes}))
+            return
+        self.stdout.write(f"{total:,} dead letters would be redriven:")
+        for group in found:
+            cause = f"{group.outcome} {group.status_code or ''}".strip()
+            self.stdout.write(f"{group.count:>9,}  endpoint {group.endpoint} ({group.host})  {cause}  {group.error}")
+
+    def _redrive(self, rows: Any, total: int, reason: str, rate: int) -> int:
+        redriven, seen, started = 0, 0, time.monotonic()
+        size = min(1_000, rate) if rate else 1_000
+        for ids in id_chunks(rows, size):
+            redriven += int(lifecycle.redrive(ids, actor="command", reason=reason))
+            seen += len(ids)
+            if time.monotonic() - started > 2:
+                self.stderr.write(f"\r{seen:,} of {total:,}", ending="")
+            if rate:
+                time.sleep(max(0.0, seen / rate - (time.monotonic() - started)))
+        return redriven

@@ -1,0 +1,67 @@
+"""What a postback would look like for an event, before it is saved or sent. Sends nothing, stores nothing.
+
+A rendered URL is a secret: callers show it only to those who may see payloads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.utils import timezone
+
+from delivery.events import payload_bytes
+from delivery.models import Endpoint, Event
+from delivery.policy.postback import Template, check_template, render
+from kernel.parsing import strict_loads
+
+OVERRIDES = ("url", "method", "body_template", "body_content_type", "missing_field", "missing_default")
+
+
+@dataclass(frozen=True)
+class Preview:
+    """The request as it would be sent."""
+
+    method: str
+    url: str = field(repr=False)
+    body: str = field(repr=False)
+    content_type: str
+    fields_used: list[str]
+    missing_fields: list[str]
+
+
+def preview(endpoint: Endpoint, envelope: dict[str, Any]) -> Preview:
+    """Render the endpoint's template. Raises TemplateInvalid, AddressRefused, or FieldRefused naming the field."""
+    template = Template(
+        url=endpoint.url,
+        body=endpoint.body_template,
+        content_type=endpoint.body_content_type,
+        missing=endpoint.missing_field,
+        default=endpoint.missing_default,
+    )
+    used = check_template(template)
+    rendered = render(template, envelope)
+    return Preview(
+        method=endpoint.method,
+        url=rendered.url,
+        body=rendered.body.decode(),
+        content_type=endpoint.body_content_type if rendered.body else "",
+        fields_used=list(used),
+        missing_fields=list(rendered.missing_fields),
+    )
+
+
+def with_changes(endpoint: Endpoint, changes: dict[str, Any]) -> Endpoint:
+    """The endpoint as it would be after these changes, not saved."""
+    values = {name: getattr(endpoint, name) for name in OVERRIDES}
+    return Endpoint(**{**values, **{name: value for name, value in changes.items() if name in OVERRIDES}})
+
+
+def envelope_of(event: Event) -> dict[str, Any]:
+    """What a template's fields are looked up in."""
+    return {**strict_loads(bytes(event.payload)), "uid": event.uid}
+
+
+def made_up(type: str, data: dict[str, Any]) -> dict[str, Any]:
+    """An envelope for an event that was never recorded."""
+    return {**strict_loads(payload_bytes(type, timezone.now(), data)), "uid": "evt_example"}

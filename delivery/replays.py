@@ -1,0 +1,118 @@
+"""Replay: old events to an endpoint again, as new deliveries with the same event (so the same `webhook-id`).
+
+Works for delivered, dead and unmatched events alike, also to an endpoint that did not exist then. It inserts, and
+never touches an existing delivery. One call makes at most `MOST` deliveries and says where to go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from delivery import events
+from delivery.endpoint_rules import InvalidEndpoint
+from delivery.engine.wake import wake
+from delivery.models import Delivery, Endpoint, Event, endpoint_label
+from kernel.touched import touched
+
+MOST = 10_000
+CHUNK = 1_000
+TEST_EVENT = "endpoint.test"
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """How many deliveries were made. `next_after` is the event to go on after, None when all are done."""
+
+    deliveries: int
+    next_after: int | None
+    first_delivery: int | None = None
+
+
+def events_for(
+    endpoint: Endpoint,
+    *,
+    event_ids: Sequence[int] | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    types: Sequence[str] = (),
+) -> QuerySet[Event]:
+    """The events a replay would send: those named, or those recorded in [since, until) that the endpoint wants.
+
+    Never another subscriber's.
+    """
+    rows = Event.objects.filter(subscriber=endpoint.subscriber)
+    if event_ids is not None:
+        return rows.filter(pk__in=event_ids)
+    if since is None:
+        raise InvalidEndpoint(
+            [{"field": "since", "code": "required", "detail": "Name the events, or the time to replay from."}]
+        )
+    rows = rows.filter(created_at__gte=since, created_at__lt=until or timezone.now())
+    return rows.filter(_of_types(types or endpoint.event_types)).exclude(type=TEST_EVENT)
+
+
+def _of_types(wanted: Sequence[str]) -> Q:
+    """As `delivery.events` fans out: exact types, and prefixes that end in `*`; none at all means every type."""
+    matches = Q()
+    for text in wanted:
+        matches |= Q(type__startswith=text[:-1]) if text.endswith("*") else Q(type=text)
+    return matches
+
+
+def replay(
+    endpoint: Endpoint | int,
+    *,
+    actor: str,
+    reason: str = "",
+    event_ids: Sequence[int] | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    types: Sequence[str] = (),
+    after: int = 0,
+    limit: int = MOST,
+) -> Replayed:
+    """Owe these events to the endpoint once more, oldest first. Call again with `after=next_after` for the rest."""
+    pk = endpoint if isinstance(endpoint, int) else endpoint.pk
+    target = Endpoint.objects.get(pk=pk, deleted_at=None)
+    wanted = events_for(target, event_ids=event_ids, since=since, until=until, types=types)
+    made, first, last = 0, None, after
+    while made < limit:
+        chunk = list(wanted.filter(pk__gt=last).order_by("pk")[: min(CHUNK, limit - made)])
+        if not chunk:
+            break
+        last = chunk[-1].pk
+        rows = _insert(target, chunk)
+        made += len(rows)
+        first = first or (rows[0].pk if rows else None)
+    more = wanted.filter(pk__gt=last).exists()
+    log.info("operator_verb", verb="endpoint.replay", actor=actor, reason=reason, made=made, **endpoint_label(target))
+    return Replayed(made, last if more else None, first)
+
+
+def _insert(endpoint: Endpoint, chunk: list[Event]) -> list[Delivery]:
+    with transaction.atomic():
+        rows = Delivery.objects.bulk_create(
+            [
+                Delivery(
+                    event=event,
+                    endpoint=endpoint,
+                    is_replay=True,
+                    next_attempt_at=Now(),  # the database's clock judges what is due
+                    ordering_key=events.ordering_value(event, endpoint.ordering_key) if endpoint.ordering_key else "",
+                )
+                for event in chunk
+            ]
+        )
+        wake()
+        touched("deliveries", "stats", f"endpoint:{endpoint.pk}")
+    return rows

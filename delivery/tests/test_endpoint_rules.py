@@ -1,0 +1,99 @@
+"""What an endpoint may be: every refusal names its field, its reason word and what to do."""
+
+import ipaddress
+
+import pytest
+
+from delivery.endpoint_rules import InvalidEndpoint, check_destination, clean, host_of
+
+URL = "https://hooks.example.com/in"
+
+
+def _refusal(**values):
+    with pytest.raises(InvalidEndpoint) as caught:
+        clean({"url": URL, **values})
+    (error,) = caught.value.errors
+    assert error["detail"].endswith((".", "…}.", ")."))
+    return error["field"], error["code"]
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "code"),
+    [
+        ({"url": ""}, "url", "required"),
+        ({"url": "ftp://example.com/"}, "url", "scheme"),
+        ({"url": "https://user:pw@example.com/"}, "url", "userinfo"),
+        ({"url": "http://127.0.0.1:8000/"}, "url", "loopback"),
+        ({"url": "http://169.254.169.254/latest"}, "url", "metadata"),
+        ({"url": "http://[::ffff:10.0.0.1]/"}, "url", "private"),
+        ({"url": "http://2130706433/"}, "url", "odd_literal"),
+        ({"url": "https://localhost/"}, "url", "loopback"),
+        ({"url": "https://example.com/a\\b"}, "url", "backslash"),
+        ({"url": "https://example.com/{data.id}"}, "url", "not_a_postback"),
+        ({"url": "https://{data.host}/", "request_form": "postback"}, "url", "field_in_host"),
+        ({"url": "https://e.com/{oops}", "request_form": "postback"}, "url", "unknown_field"),
+        ({"url": "https://e.com/{data.a", "request_form": "postback"}, "url", "brace"),
+        ({"headers": {"Host": "evil"}}, "headers", "reserved"),
+        ({"headers": {"webhook-signature": "v1,x"}}, "headers", "reserved"),
+        ({"headers": {"Content-Length": "0"}}, "headers", "reserved"),
+        ({"headers": {"x-a": "b\r\nx-evil: 1"}}, "headers", "value"),
+        ({"headers": {"x a": "b"}}, "headers", "name"),
+        ({"event_types": ["a b"]}, "event_types", "bad_event_type"),
+        ({"retry_profile": "custom"}, "retry_delays", "required"),
+        ({"retry_delays": [-1]}, "retry_delays", "bad_retry_delays"),
+        ({"max_attempts": 0}, "max_attempts", "out_of_range"),
+        ({"timeout_ms": 99}, "timeout_ms", "out_of_range"),
+        ({"transient_codes": [200]}, "transient_codes", "bad_status_code"),
+        ({"transient_codes": [410]}, "transient_codes", "bad_status_code"),
+        ({"rate_burst": 5}, "rate_burst", "no_rate"),
+        ({"method": "GET"}, "method", "event_is_post"),
+        ({"body_template": "x"}, "body_template", "not_a_postback"),
+        ({"body_rule": {"nonsense": "x"}}, "body_rule", "bad_body_rule"),
+        ({"missing_field": "default", "request_form": "postback"}, "missing_default", "required"),
+        ({"ordering_key": "data click"}, "ordering_key", "bad_ordering_key"),
+        ({"ca_certificate": "nope"}, "ca_certificate", "bad_certificate"),
+        ({"body_content_type": "a\r\nb: c"}, "body_content_type", "bad_header_value"),
+    ],
+)
+def test_refusals(values, field, code):
+    assert _refusal(**values) == (field, code)
+
+
+def test_every_wrong_field_is_named_at_once():
+    with pytest.raises(InvalidEndpoint) as caught:
+        clean({"url": "nope", "max_attempts": 0, "headers": {"Host": "x"}})
+    assert {error["field"] for error in caught.value.errors} == {"url", "max_attempts", "headers"}
+
+
+def test_no_message_repeats_the_url():
+    for url in ("http://10.1.2.3/s3cret-token", "https://e.com/{s3cret-token}", "s3cret-token"):
+        with pytest.raises(InvalidEndpoint) as caught:
+            clean({"url": url})
+        assert "s3cret" not in str(caught.value)
+
+
+def test_a_postback_passes_and_the_host_is_derived():
+    cleaned = clean({"url": "https://Partner.Example:8443/pb?c={data.click_id}", "request_form": "postback"})
+    assert cleaned["host"] == "partner.example:8443"
+    assert host_of("https://[2606:4700::1]/") == "[2606:4700::1]"
+
+
+def test_changing_the_form_judges_the_standing_url_again():
+    standing = {"url": "https://e.com/?c={data.id}", "request_form": "postback"}
+    with pytest.raises(InvalidEndpoint) as caught:
+        clean({"request_form": "event"}, standing)
+    assert caught.value.errors[0]["code"] == "not_a_postback"
+
+
+def test_private_receivers_can_be_allowed(settings):
+    with pytest.raises(InvalidEndpoint, match="DELIVERY_ALLOWED_NETWORKS"):
+        check_destination("http://127.0.0.1:9/")
+    settings.DELIVERY_ALLOWED_NETWORKS = [ipaddress.ip_network("127.0.0.0/8")]
+    check_destination("http://127.0.0.1:9/")
+
+
+def test_a_name_is_judged_by_where_it_leads(monkeypatch):
+    monkeypatch.setattr("delivery.endpoint_rules.within", lambda host, seconds: ("10.0.0.9",))
+    with pytest.raises(InvalidEndpoint) as caught:
+        check_destination("https://innocent.example/")
+    assert caught.value.errors[0]["code"] == "private"

@@ -1,0 +1,159 @@
+"""What an operator reads: states in plain English, and what to do next. Pure; used by pages, never by the engine."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from delivery.dead_letters import what_to_do
+from delivery.models import Attempt, Delivery, Endpoint, EndpointHealth
+from delivery.policy.outcomes import EXPLANATIONS, Outcome
+from delivery.states import AWAITS_TURN, WAITING_STATES, BreakerState, State
+
+STATE_COLOURS = {
+    "pending": "info",
+    "in flight": "primary",
+    "waiting to retry": "warning",
+    "delivered": "success",
+    "dead letter": "danger",
+    "cancelled": "default",
+}
+ENDPOINT_WORDS = {"needs_attention": "needs attention"}
+ENDPOINT_COLOURS = {
+    "active": "success",
+    "paused": "info",
+    "needs attention": "warning",
+    "disabled": "danger",
+    "deleted": "default",
+}
+BREAKER_COLOURS = {"closed": "success", "open": "danger", "half open": "warning"}
+OUTCOMES: dict[str, str] = {
+    Outcome.DELIVERED: "delivered",
+    Outcome.DUPLICATE: "had it already",
+    Outcome.TIMEOUT: "timed out",
+    Outcome.CONNECTION: "no connection",
+    Outcome.DNS: "name not found",
+    Outcome.TLS: "TLS failed",
+    Outcome.SERVER_ERROR: "server error",
+    Outcome.THROTTLED: "asked to slow down",
+    Outcome.GONE: "gone for good",
+    Outcome.REJECTED: "rejected",
+    Outcome.REDIRECT: "redirected",
+    Outcome.REFUSED: "refused by its body",
+    Outcome.BLOCKED: "address blocked",
+    Outcome.OWN_FAULT: "our own fault",
+    Outcome.RESCUED: "rescued from a lost worker",
+    "poison": "killed its worker again and again",
+    "held_too_long": "held for too long",
+    "": "not tried yet",
+}
+
+
+def outcome(word: str, status_code: int | None = None) -> str:
+    """e.g. "rejected (401)"."""
+    text = OUTCOMES.get(word, word.replace("_", " "))
+    return f"{text} ({status_code})" if status_code else text
+
+
+def explanation(word: str) -> str:
+    return EXPLANATIONS.get(word, OUTCOMES.get(word, ""))  # type: ignore[call-overload]
+
+
+def endpoint_state(endpoint: Endpoint) -> str:
+    return ENDPOINT_WORDS.get(endpoint.state, endpoint.state)
+
+
+def why_held(endpoint: Endpoint, health: EndpointHealth, now: datetime) -> str:
+    """Why nothing is sent to this endpoint at present, and what ends it; "" when it is sent to."""
+    reason = f" ({endpoint.hold_reason.rstrip('.')})" if endpoint.hold_reason else ""
+    by_state = {
+        "deleted": "Its endpoint was deleted.",
+        "disabled": f"Its endpoint is disabled{reason}. Correct the cause, then enable the endpoint.",
+        "needs_attention": f"Its endpoint needs attention{reason}. Correct the cause, then resume the endpoint.",
+        "paused": f"Its endpoint is paused{reason}. Resume the endpoint to send.",
+    }
+    if endpoint.state in by_state:
+        return by_state[endpoint.state]
+    if health.breaker_state == BreakerState.OPEN:
+        when = f" at {health.probe_at:%H:%M:%S} UTC" if health.probe_at and health.probe_at > now else " soon"
+        return (
+            f"The endpoint's breaker is open after repeated failures; one probe goes{when}. Nothing is lost meanwhile."
+        )
+    if health.breaker_state == BreakerState.HALF_OPEN:
+        return "The endpoint's breaker is half open: one probe is under way, and its answer decides."
+    if health.throttled_until and health.throttled_until > now:
+        return f"The receiver asked us to wait until {health.throttled_until:%Y-%m-%d %H:%M:%S} UTC."
+    return ""
+
+
+def next_step(delivery: Delivery, endpoint: Endpoint, health: EndpointHealth, now: datetime) -> str:
+    """One or two sentences: where this delivery stands, and what a person can do."""
+    if delivery.state == State.DELIVERED:
+        return "The receiver has it. Nothing to do; to send it once more, replay its event from the endpoint."
+    if delivery.state == State.CANCELLED:
+        return "It was given up on purpose. To send it after all, replay its event from the endpoint."
+    if delivery.state == State.DEAD_LETTER:
+        return what_to_do(delivery.last_outcome, delivery.last_status_code)
+    if delivery.state == State.IN_FLIGHT:
+        return "It is being sent right now. If the worker dies, it is rescued when its lease ends."
+    if held := why_held(endpoint, health, now):
+        return held
+    return _waiting(delivery, now)
+
+
+def _waiting(delivery: Delivery, now: datetime) -> str:
+    assert delivery.state in WAITING_STATES
+    if delivery.next_attempt_at >= AWAITS_TURN:
+        return "It waits its turn: an earlier delivery with the same ordering key is not finished. Look at that one."
+    if delivery.next_attempt_at > now:
+        return f"The next attempt is due at {delivery.next_attempt_at:%Y-%m-%d %H:%M:%S} UTC. Nothing to do."
+    late = (now - delivery.next_attempt_at).total_seconds()
+    if late > 60:
+        return f"It has been due for {late / 60:.0f} minutes. Check the workers: manage.py doctor."
+    return "It is due and will be sent as soon as a worker has a free slot."
+
+
+def phases(attempt: Attempt) -> list[tuple[str, str]]:
+    """The phases of an attempt that were measured, in order, as words."""
+    named = (
+        ("waited", attempt.queue_wait_ms),
+        ("DNS", attempt.dns_ms),
+        ("connect", attempt.connect_ms),
+        ("TLS", attempt.tls_ms),
+        ("first byte", attempt.first_byte_ms),
+        ("total", attempt.total_ms),
+    )
+    return [(name, milliseconds(value)) for name, value in named if value is not None]
+
+
+def moment(value: datetime | None) -> str:
+    return f"{value:%Y-%m-%d %H:%M:%S} UTC" if value else "—"
+
+
+def milliseconds(value: float) -> str:
+    """Three figures at most: 0.4 ms, 12 ms, 1.25 s, 3 min."""
+    if value < 10:
+        return f"{value:.1f} ms"
+    if value < 1_000:
+        return f"{value:.0f} ms"
+    if value < 120_000:
+        return f"{value / 1_000:.2f} s"
+    return f"{value / 60_000:.0f} min"
+
+
+def shown_safely(head: bytes, limit: int = 4_000) -> str:
+    """A response head as text; a hex dump where it is none. Control characters become visible stand-ins."""
+    try:
+        text = head.decode()
+    except UnicodeDecodeError as error:
+        if error.start < len(head) - 4:  # more than a character cut off at the end
+            return _hex_dump(head[:512])
+        text = head[: error.start].decode()
+    if "\x00" in text:
+        return _hex_dump(head[:512])
+    visible = "".join(c if c in "\n\t" or c.isprintable() else "\u2426" for c in text.replace("\r\n", "\n"))
+    return visible if len(visible) <= limit else f"{visible[:limit]}\n… {len(visible) - limit:,} more characters"
+
+
+def _hex_dump(head: bytes) -> str:
+    lines = [head[at : at + 16] for at in range(0, len(head), 16)]
+    return "\n".join(f"{number * 16:04x}  {line.hex(' '):<47}" for number, line in enumerate(lines))

@@ -1,0 +1,110 @@
+"""API keys in the admin: made here with the token shown once, changed in name and expiry, revoked, never deleted."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from unfold.admin import ModelAdmin
+from unfold.decorators import action, display
+from unfold.enums import ActionVariant
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
+
+from kernel.auth import Scope, create_key
+from kernel.confirm import run_verb
+from kernel.models import ApiKey
+
+
+class ApiKeyForm(forms.ModelForm):
+    """Scopes as check boxes; only a new key may choose scopes and subscriber."""
+
+    scopes = forms.MultipleChoiceField(
+        choices=Scope.choices, widget=UnfoldAdminCheckboxSelectMultipleWidget, help_text="What the key may do."
+    )
+
+    class Meta:
+        model = ApiKey
+        fields = ("name", "scopes", "subscriber", "expires_at")
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(ModelAdmin):
+    form = ApiKeyForm
+    list_display = ("name", "key_id", "status", "subscriber", "scope_words", "last_used_at", "created_at")
+    list_filter = ("is_demo",)
+    search_fields = ("name", "key_id", "subscriber")
+    actions_detail = ("revoke",)
+    fields = ("name", "scopes", "subscriber", "expires_at")
+
+    def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
+        return self.fields if obj is None else ("name", "expires_at", *self.get_readonly_fields(request, obj))
+
+    def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
+        if obj is None:
+            return ()
+        return ("key_id", "status", "scope_words", "subscriber", "created_at", "last_used_at", "revoked_at")
+
+    def get_form(self, request: HttpRequest, obj: ApiKey | None = None, change: bool = False, **kwargs: Any) -> Any:
+        if obj is not None:
+            kwargs["form"] = forms.ModelForm
+        return super().get_form(request, obj, change, **kwargs)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_revoke_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        live = object_id is None or ApiKey.objects.filter(pk=object_id, revoked_at=None).exists()
+        return live and self.has_change_permission(request)
+
+    @display(description="State", label={"live": "success", "revoked": "danger", "expired": "warning"})
+    def status(self, obj: ApiKey) -> str:
+        if obj.revoked_at:
+            return "revoked"
+        return "live" if obj.is_live(timezone.now()) else "expired"
+
+    @display(description="May")
+    def scope_words(self, obj: ApiKey) -> str:
+        return ", ".join(obj.scopes)
+
+    def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: bool) -> None:
+        if change:
+            super().save_model(request, obj, form, change)
+            return
+        made, obj.token = create_key(obj.name, form.cleaned_data["scopes"], subscriber=obj.subscriber)
+        made.expires_at = obj.expires_at
+        made.save(update_fields=["expires_at"])
+        obj.pk, obj.key_id = made.pk, made.key_id
+
+    def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
+        """The token is shown on the answer itself: in no message, cookie, log or redirect."""
+        context = {
+            **self.admin_site.each_context(request),
+            "title": "API key made",
+            "opts": self.model._meta,
+            "label": f"Token of “{obj.name}”",
+            "shown_once": obj.token,
+            "advice": "Send it as “Authorization: Bearer …”. It is stored as a hash and cannot be shown again.",
+            "next": f"../{obj.pk}/change/",
+        }
+        return TemplateResponse(request, "admin/shown_once.html", context, headers={"Cache-Control": "no-store"})
+
+    @action(description="Revoke", url_path="revoke", permissions=["revoke"], variant=ActionVariant.DANGER)
+    def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        key = self.get_queryset(request).get(pk=object_id)
+
+        def act(actor: str, cleaned: dict[str, Any]) -> str:
+            ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=timezone.now())
+            return f"The key {key.name} is revoked; whoever uses it is refused from now on."
+
+        return run_verb(
+            self,
+            request,
+            key,
+            title=f"Revoke {key.name}",
+            says=["Every caller with this key is refused at once.", "This cannot be undone; make a new key instead."],
+            button="Revoke the key",
+            act=act,
+            is_danger=True,
+        )

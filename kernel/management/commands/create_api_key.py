@@ -1,0 +1,44 @@
+"""`manage.py create_api_key NAME --scopes tasks:read,tasks:write`: prints the bearer token, this once."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+
+from kernel.auth import Scope, create_key
+
+
+class Command(BaseCommand):
+    help = "Make an API key and print its token. The token is stored as a hash and cannot be shown again."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("name", help="whose key it is, for people")
+        parser.add_argument(
+            "--scopes",
+            nargs="+",
+            required=True,
+            metavar="SCOPE",
+            help=f"separated by commas or spaces, or 'all': {', '.join(Scope.values)}",
+        )
+        parser.add_argument("--subscriber", default="", help="bind the key to one subscriber's rows")
+        parser.add_argument("--expires-days", type=int, help="how long it lives; for ever if not said")
+        parser.add_argument("--json", action="store_true", help="one JSON object")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        scopes = [scope for text in options["scopes"] for scope in text.split(",") if scope]
+        if scopes == ["all"]:
+            scopes = list(Scope.values)
+        try:
+            key, token = create_key(options["name"], scopes, subscriber=options["subscriber"])
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+        if options["expires_days"]:
+            key.expires_at = timezone.now() + timedelta(days=options["expires_days"])
+            key.save(update_fields=["expires_at"])
+        if options["json"]:
+            self.stdout.write(json.dumps({"key_id": key.key_id, "token": token, "scopes": key.scopes}))
+            return
+        self.stdout.write(token)
+        self.stderr.write("Keep this token: it is not stored and cannot be shown again.")

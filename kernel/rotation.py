@@ -1,0 +1,55 @@
+"""Re-encrypt every stored secret under the first master key, so that an old one can be removed.
+
+Works row by row in bounded chunks and may be stopped and repeated. A row that changed meanwhile is left alone: its
+writer used the first key already.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from django.apps import apps
+from django.db import models
+from django.db.models import F, TextField, Value
+from django.db.models.functions import Cast
+
+from kernel.secrets import EncryptedTextField, reencrypt
+
+CHUNK = 500
+
+
+@dataclass(frozen=True)
+class Place:
+    """One encrypted column."""
+
+    model: type[models.Model]
+    field: str
+
+    def __str__(self) -> str:
+        return f"{self.model._meta.label}.{self.field}"
+
+
+def places() -> list[Place]:
+    """Every encrypted column of every app."""
+    return [
+        Place(model, field.name)
+        for model in apps.get_models()
+        for field in model._meta.concrete_fields
+        if isinstance(field, EncryptedTextField)
+    ]
+
+
+def rotate(place: Place, progress: Callable[[int], None] = lambda done: None) -> int:
+    """Re-encrypt one column; returns how many secrets. Raises InvalidToken's parent where no key opens one."""
+    done, last = 0, None
+    stored = Cast(F(place.field), TextField())
+    rows = place.model._base_manager.annotate(stored=stored).exclude(stored="").exclude(stored=None)
+    while True:
+        chunk = rows if last is None else rows.filter(pk__gt=last)
+        tokens = list(chunk.order_by("pk").values_list("pk", "stored")[:CHUNK])
+        if not tokens:
+            return done
+        for pk, token in tokens:
+            fresh = Value(reencrypt(token), output_field=TextField())
+            done += rows.filter(pk=pk, stored=token).update(**{place.field: fresh})
+        last = tokens[-1][0]
+        progress(done)
