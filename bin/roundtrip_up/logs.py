@@ -17,7 +17,7 @@ from typing import IO
 FILE_BYTES = 10 * 1024 * 1024
 OLD_FILES = 3
 WAITING_LINES = 5_000
-NAME_WIDTH = 17
+NAME_WIDTH = 18
 EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Configured|configured)\b.*: ?\S")
 COLOURS = (36, 32, 33, 35, 34, 96, 92, 93, 95, 94)
 
@@ -135,7 +135,8 @@ class Logs:
             file = self._files.setdefault(name, RotatingFile(self.folder / f"{name}.log"))
             stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime()) if name == "up" else ""
             file.write(f"{stamp}{text}\n".encode())
-        self.console.write(f"{self._label(name)} {text}\n".encode())
+        if text:
+            self.console.write(f"{self._label(name)} {text}\n".encode())
 
     def plain(self, text: str) -> None:
         """Our own words to the person at the console, without a label."""
