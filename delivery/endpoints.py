@@ -260,5 +260,6 @@ def _record_test(endpoint: Endpoint) -> Delivery:
         occurred_at=now,
     )
     delivery = Delivery.objects.create(event=event, endpoint=endpoint, next_attempt_at=Now())
+    delivery.refresh_from_db(fields=["next_attempt_at"])
     wake()
     return delivery

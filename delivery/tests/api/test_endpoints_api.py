@@ -1,0 +1,149 @@
+"""`/endpoints/`: what a caller may set, sees, and must not see."""
+
+import pytest
+
+from delivery.models import Delivery, Endpoint
+from delivery.tests import factories
+from kernel.models import IdempotencyRecord
+
+pytestmark = pytest.mark.django_db
+URL = "https://hooks.example.com/in?token=s3cret"
+
+
+@pytest.fixture(autouse=True)
+def no_name_service(monkeypatch):
+    monkeypatch.setattr("delivery.endpoint_rules.within", lambda host, seconds: ())
+
+
+def test_create_tells_the_secret_once(api):
+    answer = api.post("/api/v1/endpoints/", {"url": URL, "event_types": ["task.*"]}, format="json")
+    assert answer.status_code == 201, answer.data
+    body = answer.json()
+    assert body["secret"].startswith("whsec_")
+    assert body["url"] == URL
+    assert body["id"] == str(Endpoint.objects.get().pk)
+    assert body["state"] == "active"
+    assert body["gives_up"] == "after 5 attempts, about 8 minutes after the first"
+    assert "secret" not in api.get(f"/api/v1/endpoints/{body['id']}/").json()
+
+
+def test_a_repeat_gives_the_first_answer_and_no_secret_is_kept(api):
+    def create(url):
+        return api.post("/api/v1/endpoints/", {"url": url}, format="json", HTTP_IDEMPOTENCY_KEY="k1")
+
+    first, again = create(URL), create(URL)
+    assert first.json() == again.json()
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert Endpoint.objects.count() == 1
+    kept = str(IdempotencyRecord.objects.get().answer)
+    assert "whsec" not in kept and "s3cret" not in kept
+    assert create("https://other.example.com/").status_code == 422
+
+
+def test_every_wrong_field_is_a_problem_row(api):
+    bad = {"url": "http://192.168.0.1/", "max_attempts": 0, "headers": {"Host": "x"}, "nonsense": 1}
+    answer = api.post("/api/v1/endpoints/", bad, format="json")
+    assert answer.status_code == 400
+    assert answer["content-type"].startswith("application/problem+json")
+    assert {"field": "nonsense", "code": "unknown_field", "detail": "There is no such field."} in answer.json()["errors"]
+    del bad["nonsense"]
+    rows = {row["field"]: row["code"] for row in api.post("/api/v1/endpoints/", bad, format="json").json()["errors"]}
+    assert rows == {"url": "private", "max_attempts": "out_of_range", "headers": "reserved"}
+    assert not Endpoint.objects.exists()
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_both_spellings_without_a_redirect(api, slash):
+    assert api.post(f"/api/v1/endpoints{slash}", {"url": URL}, format="json").status_code == 201
+    pk = Endpoint.objects.get().pk
+    assert api.get(f"/api/v1/endpoints/{pk}{slash}").status_code == 200
+    assert api.post(f"/api/v1/endpoints/{pk}/pause{slash}").status_code == 200
+    assert api.get(f"/api/v1/endpoints/{pk}/health{slash}").status_code == 200
+
+
+def test_readers_see_masked_urls_and_headers(client_with):
+    pk = factories.endpoint(url=URL, headers={"x-key": "hush"}).pk
+    reader = client_with("deliveries:read")
+    body = reader.get(f"/api/v1/endpoints/{pk}/").json()
+    assert body["url"] == "https://hooks.example.com/•••"
+    assert body["headers"] == {"x-key": "•••"}
+    assert reader.post(f"/api/v1/endpoints/{pk}/pause/").status_code == 403
+    assert client_with("endpoints:write", "deliveries:read").get(f"/api/v1/endpoints/{pk}/").json()["url"] == URL
+
+
+def test_a_bound_key_sees_and_makes_only_its_own(client_with):
+    other = factories.endpoint(subscriber="other")
+    mine = client_with(subscriber="acme")
+    for path in ("", "health/"):
+        assert mine.get(f"/api/v1/endpoints/{other.pk}/{path}").status_code == 404
+    for verb in ("pause", "resume", "enable", "test", "rotate-secret", "replay"):
+        assert mine.post(f"/api/v1/endpoints/{other.pk}/{verb}/", {}, format="json").status_code == 404
+    assert mine.patch(f"/api/v1/endpoints/{other.pk}/", {"name": "x"}, format="json").status_code == 404
+    assert mine.delete(f"/api/v1/endpoints/{other.pk}/").status_code == 404
+    assert mine.get("/api/v1/endpoints/").json()["results"] == []
+    assert mine.post("/api/v1/endpoints/", {"url": URL}, format="json").json()["subscriber"] == "acme"
+    refused = mine.post("/api/v1/endpoints/", {"url": URL, "subscriber": "other"}, format="json")
+    assert (refused.status_code, refused.json()["code"]) == (403, "other_subscriber")
+
+
+def test_the_verbs(api):
+    pk = factories.endpoint().pk
+
+    def post(verb, body=None):
+        return api.post(f"/api/v1/endpoints/{pk}/{verb}/", body or {}, format="json")
+
+    assert post("pause", {"reason": "holiday"}).json()["hold_reason"] == "holiday"
+    assert post("resume").json()["state"] == "active"
+    assert post("test").json()["event_type"] == "endpoint.test"
+    rotated = post("rotate-secret", {"overlap_seconds": 3600}).json()
+    assert rotated["secret"].startswith("whsec_") and rotated["previous_secret_until"]
+    Endpoint.objects.update(disabled_at=factories.NOW)
+    assert (post("resume").status_code, post("resume").json()["code"]) == (409, "wrong_state")
+    assert post("enable").json()["state"] == "active"
+    changed = api.patch(f"/api/v1/endpoints/{pk}/", {"rate_per_minute": 60}, format="json")
+    assert changed.json()["rate_per_minute"] == 60
+    assert api.patch(f"/api/v1/endpoints/{pk}/", {"secret": "x"}, format="json").status_code == 400
+    assert api.delete(f"/api/v1/endpoints/{pk}/").status_code == 204
+    assert api.get(f"/api/v1/endpoints/{pk}/").status_code == 404
+    assert Delivery.objects.get().state == "cancelled"
+
+
+def test_rotation_repeated_with_a_key_tells_the_same_secret(api):
+    pk = factories.endpoint().pk
+    first, again = (
+        api.post(f"/api/v1/endpoints/{pk}/rotate-secret/", {}, format="json", HTTP_IDEMPOTENCY_KEY="r") for _ in "12"
+    )
+    assert first.json()["secret"] == again.json()["secret"] != ""
+
+
+def test_replay_and_preview(api):
+    endpoint = factories.endpoint(
+        url="https://partner.example.com/pb?c={data.click}", request_form="postback", method="GET"
+    )
+    event = factories.event(data={"click": "Łódź & Co"})
+    shown = api.post(
+        f"/api/v1/endpoints/{endpoint.pk}/preview-postback/", {"event": str(event.pk)}, format="json"
+    ).json()
+    assert shown["url"] == "https://partner.example.com/pb?c=%C5%81%C3%B3d%C5%BA%20%26%20Co"
+    assert shown["method"] == "GET"
+    missing = api.post(f"/api/v1/endpoints/{endpoint.pk}/preview-postback/", {"data": {}}, format="json")
+    assert (missing.status_code, missing.json()["code"]) == (400, "missing_field")
+    bad = api.post(f"/api/v1/endpoints/{endpoint.pk}/preview-postback/", {"url": "https://e.com/{x}"}, format="json")
+    assert (bad.status_code, bad.json()["errors"][0]["field"]) == (400, "url")
+    done = api.post(f"/api/v1/endpoints/{endpoint.pk}/replay/", {"events": [str(event.pk)]}, format="json")
+    assert (done.status_code, done.json()) == (202, {"deliveries": 1, "next_after": None})
+    assert api.post(f"/api/v1/endpoints/{endpoint.pk}/replay/", {}, format="json").status_code == 400
+
+
+def test_lists_filter_and_cost_the_same_for_many(api, django_assert_num_queries):
+    for number in range(5):
+        factories.endpoint(subscriber=f"s{number}", paused_at=factories.NOW if number == 0 else None)
+    with django_assert_num_queries(2):
+        assert len(api.get("/api/v1/endpoints/").json()["results"]) == 5
+    assert len(api.get("/api/v1/endpoints/?state=paused").json()["results"]) == 1
+    assert len(api.get("/api/v1/endpoints/?subscriber=s3").json()["results"]) == 1
+
+
+def test_strangers_get_401_and_nothing_else(client):
+    for path in ("endpoints", "events", "deliveries"):
+        assert client.get(f"/api/v1/{path}/").status_code == 401

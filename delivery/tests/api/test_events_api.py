@@ -1,0 +1,109 @@
+"""`/events/`: accepted in one transaction, counted, repeatable."""
+
+import json
+
+import pytest
+
+from delivery.models import Delivery, Event
+from delivery.tests import factories
+
+pytestmark = pytest.mark.django_db
+EVENT = {"type": "order.paid", "data": {"click": "abc", "payout": 12.5}}
+
+
+def _post(client, body=EVENT, path="events/", **headers):
+    return client.post(f"/api/v1/{path}", body, format="json", **headers)
+
+
+def test_an_accepted_event_is_queued_or_unmatched(api):
+    answer = _post(api)
+    assert answer.status_code == 202, answer.data
+    assert (answer.json()["state"], answer.json()["deliveries"]) == ("unmatched", 0)
+    factories.endpoint(event_types=["order.*"])
+    second = _post(api).json()
+    assert (second["state"], second["deliveries"]) == ("queued", 1)
+    assert Delivery.objects.get().event_id == int(second["id"])
+    assert second["correlation_id"]
+
+
+def test_an_events_own_uid(api):
+    first = _post(api, {**EVENT, "uid": "conv-1"})
+    assert _post(api, {**EVENT, "uid": "conv-1"}).json()["id"] == first.json()["id"]
+    other = _post(api, {**EVENT, "data": {}, "uid": "conv-1"})
+    assert (other.status_code, other.json()["code"]) == (409, "uid_taken")
+    assert Event.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [({"type": "a b"}, "type"), ({"uid": "a.b"}, "uid"), ({"data": []}, "data"), ({"extra": 1}, "extra")],
+)
+def test_bad_fields_are_named(api, change, field):
+    answer = _post(api, {**EVENT, **change})
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, field)
+
+
+def test_bulk_is_all_or_nothing_and_names_the_index(api, django_assert_num_queries):
+    factories.endpoint()
+    many = {"events": [{**EVENT, "data": {"n": n}} for n in range(1000)]}
+    answer = _post(api, many, "events/bulk/")
+    assert answer.status_code == 202
+    assert [row["deliveries"] for row in answer.json()["events"]] == [1] * 1000
+    assert Delivery.objects.count() == 1000
+    many["events"][3]["type"] = "no good"
+    bad = _post(api, many, "events/bulk/")
+    assert bad.json()["errors"][0]["field"] == "events.3.type"
+    assert Event.objects.count() == 1000
+    many["events"].append(EVENT)
+    assert _post(api, many, "events/bulk/").status_code == 400
+    assert _post(api, {"events": []}, "events/bulk").status_code == 400
+
+
+def test_idempotency_key(api):
+    first = _post(api, HTTP_IDEMPOTENCY_KEY="one")
+    again = _post(api, HTTP_IDEMPOTENCY_KEY="one")
+    assert first.json() == again.json()
+    assert Event.objects.count() == 1
+    assert _post(api, {**EVENT, "data": {}}, HTTP_IDEMPOTENCY_KEY="one").status_code == 422
+
+
+def test_a_bound_key_publishes_and_reads_its_own(client_with):
+    mine = client_with(subscriber="acme")
+    assert _post(mine).json()["subscriber"] == "acme"
+    assert _post(mine, {**EVENT, "subscriber": "other"}).status_code == 403
+    theirs = factories.event(subscriber="other")
+    assert mine.get(f"/api/v1/events/{theirs.pk}/").status_code == 404
+    assert len(mine.get("/api/v1/events/").json()["results"]) == 1
+
+
+def test_the_payload_is_in_the_detail_only(api, django_assert_num_queries):
+    for _ in range(3):
+        _post(api)
+    with django_assert_num_queries(2):
+        row = api.get("/api/v1/events/?type=order.paid").json()["results"][0]
+    assert "payload" not in row
+    assert api.get(f"/api/v1/events/{row['id']}/").json()["payload"]["data"] == EVENT["data"]
+
+
+def test_a_console_user_needs_the_permission_for_payloads(client, django_user_model):
+    from django.contrib.auth.models import Permission
+
+    user = django_user_model.objects.create_user("ada", is_staff=True)
+    user.user_permissions.add(Permission.objects.get(codename="view_delivery"))
+    client.force_login(user)
+    event = factories.event()
+    assert client.get(f"/api/v1/events/{event.pk}/").json()["payload"] is None
+    user.user_permissions.add(Permission.objects.get(codename="view_payload_event"))
+    assert client.get(f"/api/v1/events/{event.pk}/").json()["payload"]["data"] == {"n": 1}
+
+
+def test_scopes(client_with):
+    assert _post(client_with("deliveries:read")).status_code == 403
+    assert client_with("events:write").get("/api/v1/events/").status_code == 403
+
+
+def test_hostile_json_is_refused_with_words(api):
+    raw = json.dumps(EVENT)[:-1] + ', "type": "twice"}'
+    answer = api.post("/api/v1/events/", raw, content_type="application/json")
+    assert answer.status_code == 400
+    assert "twice" in answer.json()["detail"]

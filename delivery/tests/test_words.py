@@ -1,0 +1,58 @@
+"""An operator reads words, and always what to do next."""
+
+from datetime import timedelta
+
+import pytest
+
+from delivery import words
+from delivery.models import Delivery, Endpoint, EndpointHealth
+from delivery.policy.outcomes import Outcome
+from delivery.states import AWAITS_TURN, State
+from delivery.tests.factories import NOW
+
+
+def _next(state, endpoint=None, health=None, **values):
+    values.setdefault("next_attempt_at", NOW)
+    delivery = Delivery(state=state, **values)
+    return words.next_step(delivery, endpoint or Endpoint(), health or EndpointHealth(), NOW)
+
+
+@pytest.mark.parametrize("state", State.values)
+def test_every_state_says_what_next(state):
+    assert _next(state).endswith(".")
+    assert State(state).label in words.STATE_COLOURS
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_every_outcome_has_words(outcome):
+    assert outcome in words.OUTCOMES
+    assert words.explanation(outcome)
+
+
+def test_waiting_names_its_reason():
+    assert "resume the endpoint" in _next("pending", Endpoint(attention_at=NOW, hold_reason="401"))
+    assert "enable the endpoint" in _next("pending", Endpoint(disabled_at=NOW))
+    assert "breaker is open" in _next("failed", None, EndpointHealth(breaker_state="open"))
+    assert "asked us to wait" in _next("failed", None, EndpointHealth(throttled_until=NOW + timedelta(hours=1)))
+    assert "ordering key" in _next("pending", next_attempt_at=AWAITS_TURN)
+    assert "due for 5 minutes" in _next("pending", next_attempt_at=NOW - timedelta(minutes=5))
+    assert "next attempt is due" in _next("failed", next_attempt_at=NOW + timedelta(minutes=5))
+
+
+def test_a_dead_letter_says_how_to_heal_it():
+    assert "Credentials" in _next("dead_letter", last_outcome="rejected", last_status_code=401)
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"), [(0.42, "0.4 ms"), (12.6, "13 ms"), (1250, "1.25 s"), (180_000, "3 min")]
+)
+def test_milliseconds(ms, text):
+    assert words.milliseconds(ms) == text
+
+
+def test_a_response_is_shown_safely():
+    assert words.shown_safely(b"<script>\r\nno</script>") == "<script>\nno</script>"
+    assert words.shown_safely(b"a\x1b[31mred") == "a␦[31mred"
+    assert words.shown_safely("nö".encode()[:-1]) == "n"  # cut in mid-character
+    assert words.shown_safely(b"\x89PNG\r\n\x1a\n" + b"\x00" * 20).startswith("0000  89 50 4e 47")
+    assert words.shown_safely(b"x" * 5000).endswith("1,000 more characters")
