@@ -1,0 +1,7 @@
+"""The task side in the admin. Lists do not count millions; rows are changed by verbs only, each with its own
+permission, a page that asks before it acts, and a reason that is kept.
+"""
+
+from tasks.admin import batches, kinds, schedules, tasks
+
+__all__ = ["batches", "kinds", "schedules", "tasks"]

@@ -1,0 +1,148 @@
+"""Batches in the admin: progress at a glance, the way to the live page, and cancel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.html import format_html
+from unfold.contrib.filters.admin import RangeDateTimeFilter
+from unfold.decorators import action, display
+from unfold.enums import ActionVariant
+
+from delivery.admin.lists import KeptAdmin
+from tasks import chaining, lifecycle, words
+from tasks.admin.tasks import KindFilter
+from tasks.admin.verbs import Verb, on_one
+from tasks.models import Batch
+from tasks.states import Cause
+
+
+def _cancel(ids: Sequence[int], *, actor: str, reason: str) -> str:
+    counts = [lifecycle.cancel_batch(pk, actor=actor, reason=reason, cause=Cause.OPERATOR) for pk in ids]
+    stopped, waiting = (sum(count.get(word, 0) for count in counts) for word in ("cancelled", "cancelling"))
+    asked = f"; {waiting:,} wait for the provider's answer, which decides" if waiting else ""
+    return f"{stopped:,} tasks were cancelled{asked}."
+
+
+CANCEL = Verb(
+    "cancel",
+    "tasks.cancel_batch",
+    ("Every task of it that is not finished is stopped.", "Jobs at a provider: the provider's answer decides."),
+    _cancel,
+    is_danger=True,
+)
+
+
+@admin.register(Batch)
+class BatchAdmin(KeptAdmin):
+    list_display = ("number", "kind_title", "outcome_badge", "bar", "subscriber", "name", "created", "live_link")
+    list_filter = (KindFilter, "is_completed", "outcome", ("created_at", RangeDateTimeFilter))
+    list_filter_submit = True
+    search_exact = ("correlation_id", "reference", "subscriber")
+    search_help_text = "Batch id, correlation id, reference or subscriber, exactly"
+    change_form_outer_before_template = "admin/tasks/batch_panel.html"
+    actions_detail = ("live_verb", "cancel_verb")
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        return []
+
+    @display(description="Batch", ordering="id")
+    def number(self, obj: Batch) -> str:
+        return str(obj.pk)
+
+    @display(description="Kind")
+    def kind_title(self, obj: Batch) -> str:
+        return words.kind_title(obj.kind)
+
+    @display(description="Outcome", label=words.OUTCOME_COLOURS)
+    def outcome_badge(self, obj: Batch) -> str:
+        return words.OUTCOMES[obj.outcome if obj.is_completed else ""]
+
+    @display(description="Progress")
+    def bar(self, obj: Batch) -> str:
+        return format_html(
+            '<progress class="w-24" max="100" value="{0}" aria-label="{0} %"></progress> {1} of {2}',
+            words.percent(obj),
+            sum(obj.counts.get(state, 0) for state in ("succeeded", "dead_letter", "cancelled")),
+            obj.total,
+        )
+
+    @display(description="Reference")
+    def name(self, obj: Batch) -> str:
+        return obj.reference or "—"
+
+    @display(description="Created", ordering="id")
+    def created(self, obj: Batch) -> str:
+        return f"{obj.created_at:%Y-%m-%d %H:%M:%S}"
+
+    @display(description="Live")
+    def live_link(self, obj: Batch) -> str:
+        return format_html('<a class="underline" href="{}">watch</a>', live_address(obj))
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        batch = Batch.objects.filter(pk=object_id).first() if object_id.isdigit() else None
+        panel = {"panel": _panel(batch)} if batch else {}
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **panel})
+
+    def has_cancel_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        runs = object_id is None or Batch.objects.filter(pk=object_id, is_completed=False).exists()
+        return runs and request.user.has_perm(CANCEL.permission)
+
+    @action(description="Watch live", url_path="watch", icon="monitoring", variant=ActionVariant.PRIMARY)
+    def live_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return redirect(f"/batches/{int(object_id)}/")
+
+    @action(
+        description="Cancel all", url_path="cancel", permissions=["cancel"], icon="cancel", variant=ActionVariant.DANGER
+    )
+    def cancel_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return on_one(self, request, object_id, CANCEL)
+
+
+def live_address(batch: Batch) -> str:
+    """The console's page, which moves by itself."""
+    return f"/batches/{batch.pk}/"
+
+
+def _panel(batch: Batch) -> dict[str, Any]:
+    outcome = words.OUTCOMES[batch.outcome if batch.is_completed else ""]
+    tasks = reverse("admin:tasks_task_changelist")
+    return {
+        "batch": batch,
+        "kind": words.kind_title(batch.kind),
+        "outcome": outcome,
+        "colour": words.OUTCOME_COLOURS[outcome],
+        "percent": words.percent(batch),
+        "counts": [
+            (label, number, colour, f"{tasks}?{urlencode({'batch__id__exact': batch.pk, 'state__exact': state})}")
+            for state, label, number, colour in words.counts(batch)
+        ],
+        "tasks_address": f"{tasks}?{urlencode({'batch__id__exact': batch.pk})}",
+        "live_address": live_address(batch),
+        "next_step": _next_step(batch),
+        "created": words.moment(batch.created_at),
+        "completed": words.moment(batch.completed_at),
+        "chains": [
+            f"manage.py submit --from-batch {batch.pk} --kind {target}"
+            for source, target in chaining.LINKS
+            if source == batch.kind and batch.counts.get("succeeded")
+        ],
+    }
+
+
+def _next_step(batch: Batch) -> str:
+    dead = batch.counts.get("dead_letter", 0)
+    if not batch.is_completed:
+        left = batch.total - sum(batch.counts.get(state, 0) for state in ("succeeded", "dead_letter", "cancelled"))
+        return f"{left:,} tasks are still under way. It is completed when every task is finished."
+    if dead:
+        return f"{dead:,} dead letters wait for you: look at their errors, then redrive them. The batch opens again."
+    return "Nothing. Every task is finished."

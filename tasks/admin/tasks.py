@@ -1,0 +1,322 @@
+"""Tasks, jobs and transitions in the admin: read-only rows, a page that tells the task's story, three verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from unfold.contrib.filters.admin import RangeDateTimeFilter
+from unfold.decorators import action, display
+from unfold.enums import ActionVariant
+
+from delivery.admin.lists import KeptAdmin
+from tasks import kinds, lifecycle, providers, words
+from tasks.admin.verbs import Verb, on_one, on_selection
+from tasks.errors import WrongState
+from tasks.models import ExternalJob, KindPolicy, Task, Transition
+from tasks.states import OPEN_STATES, Cause, State
+from tasks.timeline import Entry, entries
+
+JOBS_SHOWN = 20
+HEAVY = ("input", "result")
+
+
+def _redrive(ids: Sequence[int], *, actor: str, reason: str) -> str:
+    moved = lifecycle.redrive(ids, actor=actor, reason=reason, cause=Cause.OPERATOR)
+    return _said(len(moved), "redriven: queued again with new attempts")
+
+
+def _discard(ids: Sequence[int], *, actor: str, reason: str) -> str:
+    return _said(len(lifecycle.discard(ids, actor=actor, reason=reason, cause=Cause.OPERATOR)), "discarded")
+
+
+def _cancel(ids: Sequence[int], *, actor: str, reason: str) -> str:
+    answers = list(lifecycle.cancel(ids, actor=actor, reason=reason, cause=Cause.OPERATOR).values())
+    waiting = answers.count("cancelling")
+    if not waiting:
+        return _said(answers.count("cancelled"), "cancelled")
+    return f"{answers.count('cancelled'):,} cancelled; {waiting:,} wait for the provider's answer, which decides."
+
+
+def _said(number: int, done: str) -> str:
+    if not number:
+        raise WrongState("Its state changed in the meantime. Nothing was done.")
+    return f"{number:,} {'task was' if number == 1 else 'tasks were'} {done}."
+
+
+REDRIVE = Verb(
+    "redrive",
+    "tasks.redrive_task",
+    ("It gets new attempts; a job at a provider is paid for again.", "Has the cause been corrected?"),
+    _redrive,
+    (State.DEAD_LETTER.value,),
+)
+CANCEL = Verb(
+    "cancel",
+    "tasks.cancel_task",
+    ("It is stopped, and its subscriber is told.", "If a provider has it, the provider's answer decides."),
+    _cancel,
+    OPEN_STATES,
+    is_danger=True,
+)
+DISCARD = Verb(
+    "discard",
+    "tasks.cancel_task",
+    ("It is given up for good and becomes cancelled; its history stays.",),
+    _discard,
+    (State.DEAD_LETTER.value,),
+    is_danger=True,
+)
+
+
+class KindFilter(admin.SimpleListFilter):
+    """The kinds that exist: known from the code, so nothing is read for it."""
+
+    title = "kind"
+    parameter_name = "kind"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(kind.name, kind.title) for kind in kinds.KINDS.values()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
+        return queryset.filter(kind=self.value()) if self.value() else queryset
+
+
+@admin.register(Task)
+class TaskAdmin(KeptAdmin):
+    list_display = (
+        "number",
+        "kind_title",
+        "state_badge",
+        "progress_words",
+        "batch_link",
+        "subscriber",
+        "name",
+        "created",
+    )
+    list_filter = ("state", KindFilter, ("created_at", RangeDateTimeFilter))
+    list_filter_submit = True
+    search_exact = ("reference", "correlation_id", "subscriber")
+    search_numbers = ("pk", "batch_id")
+    search_help_text = "Task id, batch id, reference, correlation id, job id or subscriber, exactly"
+    change_form_outer_before_template = "admin/tasks/task_panel.html"
+    actions = ("redrive_selected", "cancel_selected", "discard_selected")
+    actions_detail = ("redrive_verb", "cancel_verb", "discard_verb")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
+        return super().get_queryset(request).defer(*HEAVY)
+
+    def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
+        """A job id is looked up by itself: in one OR with the task's own columns no index would serve."""
+        job = ExternalJob.objects.filter(provider__in=list(providers.available()), job_id=search_term.strip())
+        of_job = list(job.values_list("task_id", flat=True)[:100]) if search_term.strip() else []
+        if of_job:
+            return queryset.filter(pk__in=of_job), False
+        return super().get_search_results(request, queryset, search_term)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        return []
+
+    @display(description="Task", ordering="id")
+    def number(self, obj: Task) -> str:
+        return str(obj.pk)
+
+    @display(description="Kind")
+    def kind_title(self, obj: Task) -> str:
+        return words.kind_title(obj.kind)
+
+    @display(description="State", label=words.COLOURS)
+    def state_badge(self, obj: Task) -> str:
+        return obj.get_state_display()
+
+    @display(description="Progress")
+    def progress_words(self, obj: Task) -> str:
+        again = f", attempt {obj.attempt_count}" if obj.attempt_count > 1 else ""
+        return obj.error_code.replace("_", " ") if obj.error_code and not again else f"{obj.progress} %{again}"
+
+    @display(description="Batch")
+    def batch_link(self, obj: Task) -> str:
+        if obj.batch_id is None:
+            return "—"
+        address = reverse("admin:tasks_batch_change", args=[obj.batch_id])
+        return format_html('<a class="underline" href="{}">{}</a>', address, obj.batch_id)
+
+    @display(description="Reference")
+    def name(self, obj: Task) -> str:
+        return obj.reference or "—"
+
+    @display(description="Created", ordering="id")
+    def created(self, obj: Task) -> str:
+        return f"{obj.created_at:%Y-%m-%d %H:%M:%S}"
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        task = Task.objects.filter(pk=object_id).first() if object_id.isdigit() else None
+        panel = {"panel": _panel(task, request)} if task else {}
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **panel})
+
+    def _may(self, request: HttpRequest, verb: Verb, object_id: Any) -> bool:
+        """Buttons are shown only where the verb makes sense in the state the task is in."""
+        fits = object_id is None or Task.objects.filter(pk=object_id, state__in=verb.states).exists()
+        return fits and request.user.has_perm(verb.permission)
+
+    def has_redrive_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return self._may(request, REDRIVE, object_id)
+
+    def has_cancel_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return self._may(request, CANCEL, object_id)
+
+    def has_discard_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return self._may(request, DISCARD, object_id)
+
+    @action(
+        description="Redrive", url_path="redrive", permissions=["redrive"], icon="replay", variant=ActionVariant.PRIMARY
+    )
+    def redrive_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return on_one(self, request, object_id, REDRIVE, (WrongState,))
+
+    @action(
+        description="Cancel", url_path="cancel", permissions=["cancel"], icon="cancel", variant=ActionVariant.DANGER
+    )
+    def cancel_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return on_one(self, request, object_id, CANCEL, (WrongState,))
+
+    @action(
+        description="Discard", url_path="discard", permissions=["discard"], icon="delete", variant=ActionVariant.DANGER
+    )
+    def discard_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return on_one(self, request, object_id, DISCARD, (WrongState,))
+
+    @admin.action(description="Redrive selected dead letters", permissions=["redrive"])
+    def redrive_selected(self, request: HttpRequest, queryset: QuerySet) -> HttpResponse | None:
+        return on_selection(self, request, queryset, REDRIVE)
+
+    @admin.action(description="Cancel selected tasks", permissions=["cancel"])
+    def cancel_selected(self, request: HttpRequest, queryset: QuerySet) -> HttpResponse | None:
+        return on_selection(self, request, queryset, CANCEL)
+
+    @admin.action(description="Discard selected dead letters", permissions=["discard"])
+    def discard_selected(self, request: HttpRequest, queryset: QuerySet) -> HttpResponse | None:
+        return on_selection(self, request, queryset, DISCARD)
+
+
+def _panel(task: Task, request: HttpRequest) -> dict[str, Any]:
+    """Everything the page shows, in words."""
+    now = timezone.now()
+    jobs = list(task.jobs.order_by("-id")[:JOBS_SHOWN])
+    policy = KindPolicy.objects.filter(kind=task.kind).first()
+    shows = request.user.has_perm("tasks.view_payload_task")
+    return {
+        "task": task,
+        "state": task.get_state_display(),
+        "colour": words.COLOURS[task.get_state_display()],
+        "kind": words.kind_title(task.kind),
+        "next_step": words.next_step(task, jobs[0] if jobs else None, policy, now),
+        "attempts": f"{task.attempt_count} of {task.attempt_limit}",
+        "redriven": {0: "never", 1: "once"}.get(task.redrive_count, f"{task.redrive_count} times"),
+        "batch": f"Batch {task.batch_id}, place {task.position}" if task.batch_id else "none",
+        "batch_address": reverse("admin:tasks_batch_change", args=[task.batch_id]) if task.batch_id else "",
+        "created": words.moment(task.created_at),
+        "run_at": words.moment(task.run_at) if task.run_at > task.created_at else "",
+        "finished": words.moment(task.finished_at),
+        "jobs": [(job, job.get_state_display(), words.JOB_COLOURS[job.get_state_display()]) for job in jobs],
+        "entries": [_entry(entry, request) for entry in entries(task)],
+        "shows_payload": shows,
+        "input": words.payload(task.input) if shows else "",
+        "result": words.payload(task.result) if shows and task.result is not None else "",
+        "hidden": words.NO_PAYLOAD,
+    }
+
+
+ICONS = {"transition": "trending_flat", "external_job": "dns", "event": "campaign", "delivery": "send"}
+
+
+def _entry(entry: Entry, request: HttpRequest) -> dict[str, Any]:
+    address = ""
+    if "delivery" in entry.fields and request.user.has_perm("delivery.view_delivery"):
+        address = reverse("admin:delivery_delivery_change", args=[entry.fields["delivery"]])
+    return {"entry": entry, "icon": ICONS[entry.type], "at": entry.at, "address": address, **entry.fields}
+
+
+@admin.register(ExternalJob)
+class ExternalJobAdmin(KeptAdmin):
+    list_display = ("job", "task_link", "provider", "state_badge", "provider_status", "noticed", "created")
+    list_filter = ("state", "provider", "finished_by", ("created_at", RangeDateTimeFilter))
+    list_filter_submit = True
+    search_exact = ("job_id", "provider_batch_id")
+    search_numbers = ("pk", "task_id")
+    search_help_text = "Job id, the provider's batch id, or our task id, exactly"
+    fields = (
+        "task_link",
+        "provider",
+        "job_id",
+        "item_key",
+        "provider_batch_id",
+        "attempt",
+        "state_badge",
+        "provider_status",
+        "finished_by",
+        "error_text",
+        "start_token",
+        "created_at",
+        "submitted_at",
+        "finished_at",
+        "last_webhook_at",
+        "last_polled_at",
+        "next_poll_at",
+        "poll_misses",
+    )
+    readonly_fields = fields
+
+    @display(description="Job", ordering="id")
+    def job(self, obj: ExternalJob) -> str:
+        return obj.job_id or "(not answered yet)"
+
+    @display(description="Task")
+    def task_link(self, obj: ExternalJob) -> str:
+        address = reverse("admin:tasks_task_change", args=[obj.task_id])
+        return format_html('<a class="underline" href="{}">Task {}</a>', address, obj.task_id)
+
+    @display(description="State", label=words.JOB_COLOURS)
+    def state_badge(self, obj: ExternalJob) -> str:
+        return obj.get_state_display()
+
+    @display(description="Noticed by")
+    def noticed(self, obj: ExternalJob) -> str:
+        return obj.finished_by or "—"
+
+    @display(description="Created", ordering="id")
+    def created(self, obj: ExternalJob) -> str:
+        return f"{obj.created_at:%Y-%m-%d %H:%M:%S}"
+
+
+@admin.register(Transition)
+class TransitionAdmin(KeptAdmin):
+    list_display = ("at", "task_link", "step", "cause", "reason_words", "actor", "attempt")
+    list_filter = ("to_state", "cause")
+    search_exact = ()
+    search_numbers = ("task_id",)
+    search_help_text = "Task id"
+    ordering = ("-id",)
+    fields = ("task_link", "step", "cause", "reason_words", "detail", "actor", "attempt", "at")
+    readonly_fields = fields
+
+    @display(description="Task")
+    def task_link(self, obj: Transition) -> str:
+        address = reverse("admin:tasks_task_change", args=[obj.task_id])
+        return format_html('<a class="underline" href="{}">Task {}</a>', address, obj.task_id)
+
+    @display(description="Step")
+    def step(self, obj: Transition) -> str:
+        return f"{obj.from_state.replace('_', ' ') or 'new'} → {obj.to_state.replace('_', ' ')}"
+
+    @display(description="Reason")
+    def reason_words(self, obj: Transition) -> str:
+        return obj.reason.replace("_", " ") or "—"
