@@ -128,3 +128,17 @@ def read_list(name: str) -> list[str]:
 def missing_in_production() -> list[str]:
     """Names of required variables that have no value."""
     return [variable.name for variable in VARIABLES if variable.required and not read(variable.name).strip()]
+
+
+def table() -> list[dict[str, object]]:
+    """Every variable with its purpose, whether it is set, and its value (empty for a secret), for `manage.py doctor`."""
+    return [
+        {
+            "name": variable.name,
+            "purpose": variable.purpose,
+            "secret": variable.secret,
+            "is_set": variable.name in os.environ or f"{variable.name}_FILE" in os.environ,
+            "value": "" if variable.secret else read(variable.name),
+        }
+        for variable in VARIABLES
+    ]

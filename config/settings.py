@@ -15,6 +15,7 @@ ENVIRONMENT = env.read("ROUNDTRIP_ENV")
 DEMO = ENVIRONMENT == "demo"
 TESTING = ENVIRONMENT == "test"
 PRODUCTION = not (DEMO or TESTING)
+ENVIRONMENT_TABLE = env.table()  # what `manage.py doctor` shows; secrets are not in it
 DEBUG = env.read_bool("DEBUG")
 
 _TEST_KEY = "test-only-" + "0" * 50

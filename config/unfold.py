@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.http import HttpRequest
+from django.templatetags.static import static
 
 
 def _may(permission: str) -> Any:
@@ -34,7 +35,7 @@ NAVIGATION: list[dict[str, Any]] = [
     {
         "title": "Now",
         "items": [
-            _item("Overview", "monitoring", "/"),
+            {**_item("Overview", "monitoring", "/"), "active": lambda request: request.path == "/"},
             _item("Batches", "stacks", "/batches/", "tasks.view_task"),
             _item("Dead letters", "inbox_customize", "/dead-letters/", "", "config.unfold.dead_letter_badge"),
             _item(
@@ -85,6 +86,7 @@ UNFOLD: dict[str, Any] = {
     "SITE_HEADER": "Roundtrip",
     "SITE_SYMBOL": "sync_alt",
     "SITE_URL": "/",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("favicon.svg")}],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "SIDEBAR": {"show_search": False, "show_all_applications": False, "navigation": NAVIGATION},

@@ -21,18 +21,17 @@ CAUSE_LABELS = {**dict(Cause.choices), Cause.POLL.value: "noticed by poll", Caus
 REASON_LABELS = dict(Reason.choices)
 
 
-def change(row: Transition, *, position: int | None = None) -> dict[str, Any]:
-    """One transition, as pages show it."""
+def change(row: Transition, found_by_poll: bool = False) -> dict[str, Any]:
+    """One transition, as pages show it. `found_by_poll`: no webhook told us that its job had ended, the poll did."""
     return {
         "id": str(row.pk),
         "task": str(row.task_id),
-        "position": position,
+        "found_by_poll": found_by_poll and row.cause != Cause.POLL,
         "from": row.from_state,
         "to": row.to_state,
         "to_label": STATE_LABELS.get(row.to_state, row.to_state),
         "cause": row.cause,
         "cause_label": CAUSE_LABELS.get(row.cause, row.cause),
-        "by_poll": row.cause == Cause.POLL,
         "reason": row.reason,
         "reason_label": REASON_LABELS.get(row.reason, row.reason.replace("_", " ")),
         "actor": row.actor,
@@ -98,7 +97,8 @@ def batch(topic: Topic) -> Found:
     if row is None:
         return None
     tasks = Task.objects.filter(batch=row)
-    changes = Transition.objects.filter(task__in=tasks.values("pk")).select_related(None).order_by("-id")
+    changes = list(Transition.objects.filter(task__in=tasks.values("pk")).order_by("-id")[:CHANGES_SHOWN])
+    polled = _polled([one.task_id for one in changes if one.to_state in FINAL_STATES])
     noticed = noticed_by(ExternalJob.objects.filter(task__batch=row))
     return row.subscriber, {
         **batch_row(row),
@@ -107,8 +107,14 @@ def batch(topic: Topic) -> Found:
         "notice": silence_words(noticed),
         "held": _held_words(row),
         "troubled": [_trouble(one) for one in _troubled(tasks)],
-        "changes": [change(one) for one in changes[:CHANGES_SHOWN]],
+        "changes": [change(one, (one.task_id, one.attempt) in polled) for one in changes],
     }
+
+
+def _polled(task_ids: list[int]) -> set[tuple[int, int]]:
+    """(task, attempt) of the jobs whose end the poll found."""
+    jobs = ExternalJob.objects.filter(task_id__in=task_ids, finished_by="poll")
+    return set(jobs.values_list("task_id", "attempt"))
 
 
 def batch_row(row: Batch) -> dict[str, Any]:

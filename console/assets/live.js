@@ -15,9 +15,9 @@ const LOGGED_OUT = 4401;
 const FIRST_RETRY_MS = 1000, LONGEST_RETRY_MS = 30_000;
 
 const figures = new Intl.NumberFormat("en-US");
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const dayAndClock = new Intl.DateTimeFormat(undefined, {
-  day: "2-digit", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit",
+  day: "2-digit", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
 });
 
 /* ---- showing ---- */
