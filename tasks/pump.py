@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
-from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections
+from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
 
 from tasks import clock
 
@@ -86,7 +86,7 @@ def pump(
     calls = 0
     try:
         while True:
-            close_old_connections()
+            _refresh_connection()
             is_open = time.monotonic() < ends and not should_stop()
             if is_open:
                 _fill(lanes, look_again=nudged())
@@ -98,6 +98,12 @@ def pump(
     finally:
         for lane in lanes:
             lane.close()
+
+
+def _refresh_connection() -> None:
+    """After a restart of the database every query would fail for ever on the old connection."""
+    if not connection.in_atomic_block:
+        close_old_connections()
 
 
 def _fill(lanes: Sequence[Lane], *, look_again: bool) -> None:
