@@ -112,14 +112,16 @@ class Supervisor:
         return child.status
 
     def wait_for(self, condition: Callable[[], bool], seconds: float, every: float = 0.05) -> bool:
-        """Keep the loop going until the condition holds (True) or the time is over (False)."""
+        """Keep the loop going until the condition, asked `every` so often, holds (True) or the time is over (False)."""
         deadline = time.monotonic() + seconds
         while not condition():
-            if self.wishes_to_stop:
-                raise Interrupted
+            again = time.monotonic() + every
+            while (left := again - time.monotonic()) > 0:
+                self.step(left)
+                if self.wishes_to_stop:
+                    raise Interrupted
             if time.monotonic() >= deadline:
                 return False
-            self.step(every)
         return True
 
     def run(self) -> None:

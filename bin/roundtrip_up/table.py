@@ -8,6 +8,9 @@ from roundtrip_up.folders import ROOT
 from roundtrip_up.ports import HOST
 from roundtrip_up.process import Program
 
+# Warnings that say nothing to an operator: a widget that django-unfold deprecates itself, Celery on running as root,
+# WhiteNoise on a folder for collected files (the demo serves them from where they are).
+NOISY = ("django.forms.fields", "celery.platforms", "django.core.handlers.base")
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 
 
@@ -69,7 +72,7 @@ def environment(product: Mapping[str, str], environ: Mapping[str, str]) -> dict[
         "DJANGO_SETTINGS_MODULE": "config.settings",
         "PYTHONUNBUFFERED": "1",
         "PYTHONUTF8": "1",
-        "PYTHONWARNINGS": "ignore::UserWarning:django.forms.fields",  # django-unfold deprecates a widget of its own
+        "PYTHONWARNINGS": ",".join(f"ignore::UserWarning:{module}" for module in NOISY),
     }
 
 
@@ -80,7 +83,7 @@ def programs(python: Path, addresses: Addresses, workers: int, env: dict[str, st
         "--no-access-log", "--no-proxy-headers", "--no-server-header", "--log-level", "warning",
         "--timeout-graceful-shutdown", "8",
     )  # fmt: skip
-    beat = ("celery", "-A", "config", "beat", "-S", "django", "--pidfile=", "--loglevel", "WARNING")
+    beat = ("celery", "-q", "-A", "config", "beat", "-S", "django", "--pidfile=", "--loglevel", "WARNING")
     return [
         _python(python, "web", web, env),
         *(delivery_worker(python, number, env) for number in range(1, workers + 1)),
@@ -101,7 +104,21 @@ def sandbox(python: Path, addresses: Addresses, env: dict[str, str]) -> Program:
 
 
 def _worker(python: Path, name: str, queues: str, threads: int, env: dict[str, str]) -> Program:
-    celery = ("celery", "-A", "config", "worker", "-n", f"{name}@%h", "-Q", queues, "-P", "threads", "-c", str(threads))
+    celery = (
+        "celery",
+        "-q",
+        "-A",
+        "config",
+        "worker",
+        "-n",
+        f"{name}@%h",
+        "-Q",
+        queues,
+        "-P",
+        "threads",
+        "-c",
+        str(threads),
+    )
     return _python(python, name, (*celery, *QUIET, "--loglevel", "WARNING"), env)
 
 

@@ -141,7 +141,7 @@ class _Start:
             answer[0] = _ask(self.addresses.web)
             return answer[0] == 200 or child.failures >= 3
 
-        ready_in_time = self.supervisor.wait_for(ready, WEB_READY_SECONDS, every=0.15)
+        ready_in_time = self.supervisor.wait_for(ready, WEB_READY_SECONDS, every=0.4)
         if child.failures >= 3:
             last = self.supervisor.logs.complaint("web")
             raise Refusal(f"The web process does not stay up: {last}. More in {self.data.log / 'web.log'}.")
