@@ -67,8 +67,8 @@ def _look(name: str, jobs: Sequence[ExternalJob]) -> list[ListedJob] | None:
 def _adopt_found(provider: str, found: Sequence[ListedJob], now: datetime, cause: Cause) -> int:
     """Give each row the job that carries its token (the oldest, should there be two), then apply what it says."""
     by_token: dict[str, ListedJob] = {}
-    for job in found:
-        by_token.setdefault(job.reference, job)
+    for listed in found:
+        by_token.setdefault(listed.reference, listed)
     if not by_token:
         return 0
     adopted = 0
@@ -76,16 +76,16 @@ def _adopt_found(provider: str, found: Sequence[ListedJob], now: datetime, cause
     with Ledger.opened(cause=cause, now=now) as ledger:
         tasks = {task.pk: task for task in ledger.lock(orphans.values_list("task_id", flat=True))}
         for job in ledger.jobs_of(tasks.values()).values():
-            listed = by_token.get(str(job.start_token))
-            if listed is None or job.state != JobState.SUBMITTING:
+            match = by_token.get(str(job.start_token))
+            if match is None or job.state != JobState.SUBMITTING:
                 continue
-            update = listed.update
-            started = StartedJob(listed.reference, update.job_id, listed.batch_id, update.item_key)
+            update = match.update
+            started = StartedJob(match.reference, update.job_id, match.batch_id, update.item_key)
             settle_one(ledger, tasks[job.task_id], job, started)
             lifecycle.adopted(ledger, tasks[job.task_id])
             adopted += 1
         ledger.wake("webhooks.sweep_inbox")
-    apply_many([job.update for job in by_token.values()], provider=provider, cause=cause, now=now)
+    apply_many([listed.update for listed in by_token.values()], provider=provider, cause=cause, now=now)
     return adopted
 
 

@@ -143,7 +143,7 @@ def _words(error: ValidationError) -> str:
     match error.validator:
         case "type":
             names = wanted if isinstance(wanted, list) else [wanted]
-            return f"This must be {' or '.join(_TYPES.get(name, name) for name in names)}."
+            return f"This must be {' or '.join(_TYPES[name] for name in names)}."
         case "minLength":
             return "This must not be empty."
         case "maxLength":
@@ -159,7 +159,7 @@ def _words(error: ValidationError) -> str:
     return "This is not valid."
 
 
-_TYPES = {
+_TYPES: dict[str, str] = {
     "string": "text",
     "integer": "a whole number",
     "number": "a number",
@@ -167,7 +167,7 @@ _TYPES = {
     "array": "a list",
     "null": "null",
 }
-_PATTERNS = {
+_PATTERNS: dict[str, str] = {
     r"\S": "This must not be blank.",
     "^([A-Za-z]{2})?$": "This must be a code of two letters, such as NO or de.",
     "^[0-9]{1,18}$": "This must be the id of a batch: digits only, as text.",

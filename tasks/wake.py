@@ -7,6 +7,7 @@ sweeps anyway. Nothing may depend on a message arriving.
 
 import os
 import threading
+from functools import partial
 
 import structlog
 from celery import current_app
@@ -62,7 +63,11 @@ def publish(name: str) -> None:
 _bell = _Bell()
 
 
+def _ring(name: str) -> None:
+    _bell.ring(name)
+
+
 def after_commit(*names: str) -> None:
     """Wake the worker functions of these names once the current transaction has committed."""
     for name in names:
-        transaction.on_commit(lambda name=name: _bell.ring(name), robust=True)
+        transaction.on_commit(partial(_ring, name), robust=True)
