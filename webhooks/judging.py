@@ -16,6 +16,7 @@ from django.db import InterfaceError, OperationalError, transaction
 
 from kernel import correlation
 from tasks import external
+from tasks.external import Applied
 from tasks.models import ExternalJob
 from tasks.providers.base import ParsedCallback, Provider, ProviderUpdate
 from tasks.states import Cause, Reason
@@ -113,6 +114,7 @@ def _apply_chunk(provider: str, updates: Sequence[ProviderUpdate]) -> list[Resul
     """One set; if a fault of ours breaks it, one by one, so that it keeps no other job from its news."""
     try:
         applied = external.apply_many(updates, provider=provider, cause=Cause.WEBHOOK)
+        applied = _strangers_again(provider, updates, applied)
     except (InterfaceError, OperationalError):
         raise
     except Exception:
@@ -124,6 +126,22 @@ def _apply_chunk(provider: str, updates: Sequence[ProviderUpdate]) -> list[Resul
         _result(update, done.status, done.reason or "", done.task_id)
         for update, done in zip(updates, applied, strict=True)
     ]
+
+
+def _strangers_again(provider: str, updates: Sequence[ProviderUpdate], applied: list[Applied]) -> list[Applied]:
+    """A start call may commit its job ids between the look-up of the jobs and the question whether any start is open:
+    then neither saw the other, and the event would be lost for good. Whoever is known by now is applied once more."""
+    strangers = [index for index, done in enumerate(applied) if done.reason == Reason.TASK_NOT_FOUND]
+    if not strangers:
+        return applied
+    ids = [updates[index].job_id for index in strangers]
+    known = set(ExternalJob.objects.filter(provider=provider, job_id__in=ids).values_list("job_id", flat=True))
+    late = [index for index in strangers if updates[index].job_id in known]
+    if not late:
+        return applied
+    again = external.apply_many([updates[index] for index in late], provider=provider, cause=Cause.WEBHOOK)
+    found = dict(zip(late, again, strict=True))
+    return [found.get(index, done) for index, done in enumerate(applied)]
 
 
 def _result(update: ProviderUpdate, status: str, reason: str, task_id: int | None = None) -> Result:

@@ -61,6 +61,22 @@ def test_a_parked_event_is_given_up_at_once_when_no_start_is_open_any_more(post,
     assert InboundEvent.objects.get().reason == "task_not_found"
 
 
+def test_a_start_that_commits_while_the_event_is_looked_up_loses_nothing(post, starting, monkeypatch):
+    """The jobs are looked up, then the start commits its ids, then no start is open any more."""
+    from tasks.external import updates
+
+    real = updates._stranger
+
+    def slow(provider):
+        answer_start()
+        return real(provider)
+
+    monkeypatch.setattr(updates, "_stranger", slow)
+    assert post(DONE).json()["status"] == "accepted"
+    starting.refresh_from_db()
+    assert starting.state == State.FETCHING
+
+
 def test_in_a_parked_batch_only_the_parked_jobs_are_applied_again(post, running, starting):
     running("known")
     jobs = [{"job_id": "known", "status": "completed"}, DONE]
