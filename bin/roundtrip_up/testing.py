@@ -4,6 +4,7 @@ Servers that the environment names are left alone, unless `--topology external` 
 """
 
 import os
+import sys
 from collections.abc import Mapping
 
 from roundtrip_up import foreground, scratch, table, venv
@@ -47,14 +48,16 @@ def _pytest(found: venv.Venv, arguments: list[str], urls: Mapping[str, str]) -> 
         **table.environment({"ROUNDTRIP_ENV": "test", **urls}, clean(os.environ)),
         "ROUNDTRIP_TEST_PYTHON": str(found.python),
     }
-    command = [str(found.python), "-m", "pytest"]
-    if arguments:
-        return foreground.run([*command, *arguments], env, ROOT)
+    command = [str(found.python), "-m", "pytest", *arguments]
+    if any(not argument.startswith("-") for argument in arguments):  # a path or an expression: a choice of tests
+        return foreground.run(command, env, ROOT)
     first = foreground.run([*command, "-n", "2", "-m", f"not ({ALONE})"], env, ROOT)
     if first not in (0, 1, NO_TESTS):  # interrupted, or pytest itself is broken
         return first
     second = foreground.run([*command, "-m", ALONE], env, ROOT)
-    return first or (0 if second == NO_TESTS else second)
+    if first == 1:
+        print("bin/test: tests of the first part failed; see above", file=sys.stderr)
+    return max((status for status in (first, second) if status != NO_TESTS), default=NO_TESTS)
 
 
 def clean(environ: Mapping[str, str]) -> dict[str, str]:
