@@ -26,6 +26,14 @@ ENDPOINT_COLOURS = {
     "deleted": "default",
 }
 BREAKER_COLOURS = {"closed": "success", "open": "danger", "half open": "warning"}
+PHASES = {
+    "queue_wait": "waited",
+    "dns": "DNS",
+    "connect": "connect",
+    "tls": "TLS",
+    "first_byte": "first byte",
+    "total": "total",
+}
 OUTCOMES: dict[str, str] = {
     Outcome.DELIVERED: "delivered",
     Outcome.DUPLICATE: "had it already",
@@ -68,7 +76,7 @@ def why_held(endpoint: Endpoint, health: EndpointHealth, now: datetime) -> str:
     by_state = {
         "deleted": "Its endpoint was deleted.",
         "disabled": f"Its endpoint is disabled{reason}. Correct the cause, then enable the endpoint.",
-        "needs_attention": f"Its endpoint needs attention{reason}. Correct the cause, then resume the endpoint.",
+        "needs_attention": _attention(endpoint.hold_reason),
         "paused": f"Its endpoint is paused{reason}. Resume the endpoint to send.",
     }
     if endpoint.state in by_state:
@@ -85,6 +93,15 @@ def why_held(endpoint: Endpoint, health: EndpointHealth, now: datetime) -> str:
     return ""
 
 
+def _attention(reason: str) -> str:
+    """Policy's own reason names the remedy already."""
+    if reason.endswith("press Resume."):
+        return f"Its endpoint needs attention: {reason}"
+    return (
+        f"Its endpoint needs attention{f' ({reason})' if reason else ''}. Correct the cause, then resume the endpoint."
+    )
+
+
 def next_step(delivery: Delivery, endpoint: Endpoint, health: EndpointHealth, now: datetime) -> str:
     """One or two sentences: where this delivery stands, and what a person can do."""
     if delivery.state == State.DELIVERED:
@@ -92,7 +109,9 @@ def next_step(delivery: Delivery, endpoint: Endpoint, health: EndpointHealth, no
     if delivery.state == State.CANCELLED:
         return "It was given up on purpose. To send it after all, replay its event from the endpoint."
     if delivery.state == State.DEAD_LETTER:
-        return what_to_do(delivery.last_outcome, delivery.last_status_code)
+        held = why_held(endpoint, health, now)
+        also = f" Redriven, it waits: {held[0].lower()}{held[1:]}" if held else ""
+        return what_to_do(delivery.last_outcome, delivery.last_status_code) + also
     if delivery.state == State.IN_FLIGHT:
         return "It is being sent right now. If the worker dies, it is rescued when its lease ends."
     if held := why_held(endpoint, health, now):
@@ -114,15 +133,8 @@ def _waiting(delivery: Delivery, now: datetime) -> str:
 
 def phases(attempt: Attempt) -> list[tuple[str, str]]:
     """The phases of an attempt that were measured, in order, as words."""
-    named = (
-        ("waited", attempt.queue_wait_ms),
-        ("DNS", attempt.dns_ms),
-        ("connect", attempt.connect_ms),
-        ("TLS", attempt.tls_ms),
-        ("first byte", attempt.first_byte_ms),
-        ("total", attempt.total_ms),
-    )
-    return [(name, milliseconds(value)) for name, value in named if value is not None]
+    measured = ((name, getattr(attempt, f"{phase}_ms")) for phase, name in PHASES.items())
+    return [(name, milliseconds(value)) for name, value in measured if value is not None]
 
 
 def moment(value: datetime | None) -> str:

@@ -21,7 +21,9 @@ class ApiKeyForm(forms.ModelForm):
     """Scopes as check boxes; only a new key may choose scopes and subscriber."""
 
     scopes = forms.MultipleChoiceField(
-        choices=Scope.choices, widget=UnfoldAdminCheckboxSelectMultipleWidget, help_text="What the key may do."
+        choices=[(value, label.removeprefix("Start and ").capitalize()) for value, label in Scope.choices],
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        help_text="What the key may do.",
     )
 
     class Meta:

@@ -20,7 +20,7 @@ from unfold.enums import ActionVariant
 
 from delivery import lifecycle, stats, words
 from delivery.admin.events import payload_words
-from delivery.admin.lists import KeptAdmin
+from delivery.admin.lists import KeptAdmin, is_one
 from delivery.dead_letters import id_chunks
 from delivery.errors import DeliveryError
 from delivery.models import Attempt, Delivery
@@ -64,7 +64,7 @@ class OutcomeFilter(admin.SimpleListFilter):
 
 @admin.register(Delivery)
 class DeliveryAdmin(KeptAdmin):
-    list_display = ("number", "event_label", "endpoint_label", "state_badge", "outcome_words", "attempt_count", "when")
+    list_display = ("number", "event_label", "endpoint_label", "state_badge", "outcome_words", "attempts", "when")
     list_filter = (
         "state",
         OutcomeFilter,
@@ -111,11 +111,14 @@ class DeliveryAdmin(KeptAdmin):
     def outcome_words(self, obj: Delivery) -> str:
         return words.outcome(obj.last_outcome, obj.last_status_code)
 
+    @display(description="Attempts")
+    def attempts(self, obj: Delivery) -> int:
+        return obj.attempt_count
+
     @display(description="When")
     def when(self, obj: Delivery) -> str:
-        if obj.finished_at:
-            return f"{obj.finished_at:%Y-%m-%d %H:%M:%S}"
-        return f"recorded {obj.created_at:%Y-%m-%d %H:%M:%S}"
+        word, at = ("finished", obj.finished_at) if obj.finished_at else ("recorded", obj.created_at)
+        return format_html('{}<br><span class="whitespace-nowrap">{}</span>', word, f"{at:%Y-%m-%d %H:%M:%S}")
 
     # --- the page
 
@@ -130,12 +133,12 @@ class DeliveryAdmin(KeptAdmin):
     # --- the verbs
 
     def has_redrive_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        dead = object_id is None or Delivery.objects.filter(pk=object_id, state=State.DEAD_LETTER).exists()
+        dead = is_one(Delivery, object_id, state=State.DEAD_LETTER)
         return dead and request.user.has_perm("delivery.redrive_delivery")
 
     def has_discard_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        open_ = object_id is None or Delivery.objects.filter(pk=object_id, state__in=DISCARDABLE).exists()
-        return open_ and request.user.has_perm("delivery.discard_delivery")
+        unfinished = is_one(Delivery, object_id, state__in=DISCARDABLE)
+        return unfinished and request.user.has_perm("delivery.discard_delivery")
 
     @action(
         description="Redrive", url_path="redrive", permissions=["redrive"], icon="replay", variant=ActionVariant.PRIMARY
@@ -277,7 +280,7 @@ def _attempt(row: Attempt, shows: bool) -> dict[str, Any]:
 
 @admin.register(Attempt)
 class AttemptAdmin(KeptAdmin):
-    list_display = ("number", "delivery_id", "endpoint_id", "outcome_words", "started_at", "took", "address")
+    list_display = ("number", "delivery_id", "endpoint_id", "outcome_words", "started", "took", "address")
     list_filter = (OutcomeFilter,)
     search_numbers = ("pk", "delivery_id")
     search_help_text = "Attempt or delivery id"
@@ -303,6 +306,10 @@ class AttemptAdmin(KeptAdmin):
     @display(description="Outcome")
     def outcome_words(self, obj: Attempt) -> str:
         return words.outcome(obj.outcome, obj.status_code)
+
+    @display(description="Started", ordering="started_at")
+    def started(self, obj: Attempt) -> str:
+        return words.moment(obj.started_at)
 
     @display(description="Took")
     def took(self, obj: Attempt) -> str:

@@ -17,7 +17,7 @@ from unfold.enums import ActionVariant
 
 from delivery import endpoints, stats, words
 from delivery.admin.forms import EndpointForm, RotationForm
-from delivery.admin.lists import EstimatingPaginator, KeptAdmin
+from delivery.admin.lists import EstimatingPaginator, KeptAdmin, is_one
 from delivery.errors import DeliveryError
 from delivery.models import Endpoint, EndpointHealth
 from delivery.policy.postback import masked
@@ -55,6 +55,7 @@ class EndpointAdmin(ModelAdmin):
     paginator = EstimatingPaginator
     show_full_result_count = False
     list_per_page = 50
+    list_max_show_all = 0
     list_fullwidth = True
     list_display = ("label", "subscriber", "state_badge", "breaker_badge", "p95", "success", "wants")
     list_filter = (StateFilter, "health__breaker_state", "request_form", "health__is_slow")
@@ -131,6 +132,14 @@ class EndpointAdmin(ModelAdmin):
             for title, options in self.fieldsets
         ]
 
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        """A declared field stays in a form whatever the fieldsets say, so the secret ones are taken out by hand."""
+        form = super().get_form(request, obj, change, **kwargs)
+        if obj is not None and not self._sees_secrets(request):
+            for name in ("url", "headers"):
+                form.base_fields.pop(name, None)
+        return form
+
     def get_readonly_fields(self, request: HttpRequest, obj: Endpoint | None = None) -> Any:
         always = ("masked_url", "header_names")
         if obj is None:
@@ -192,7 +201,7 @@ class EndpointAdmin(ModelAdmin):
     # --- the verbs
 
     def _is(self, object_id: Any, **conditions: Any) -> bool:
-        return object_id is None or Endpoint.objects.filter(pk=object_id, deleted_at=None, **conditions).exists()
+        return is_one(Endpoint, object_id, deleted_at=None, **conditions)
 
     def has_pause_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
         return request.user.has_perm("delivery.pause_endpoint") and self._is(object_id, paused_at=None)
@@ -330,9 +339,9 @@ def _panel(endpoint: Endpoint) -> dict[str, Any]:
         ],
         "trend": trend,
         "phases": [
-            (phase.replace("_", " "), words.milliseconds(figures["p95"]))
-            for phase, figures in (health.phases or {}).items()
-            if isinstance(figures, dict) and figures.get("p95") is not None
+            (name, words.milliseconds(health.phases[phase]["p95"]))
+            for phase, name in words.PHASES.items()
+            if health.phases.get(phase, {}).get("p95") is not None
         ],
         "gives_up": endpoints.gives_up(endpoint),
         "health": health,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.contrib.postgres.forms import SimpleArrayField
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget, UnfoldBooleanSwitchWidget
 
 from delivery import endpoint_rules
@@ -21,6 +22,24 @@ class EndpointForm(forms.ModelForm):
         widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "spellcheck": "false"}),
         label="URL",
         help_text="https://…; for a postback with fields in braces, such as ?click={data.click_id}.",
+    )
+    event_types = SimpleArrayField(
+        forms.CharField(max_length=100),
+        required=False,
+        widget=UnfoldAdminTextInputWidget(attrs={"placeholder": "order.paid, task.*"}),
+        help_text="With commas between; none: all events.",
+    )
+    retry_delays = SimpleArrayField(
+        forms.IntegerField(min_value=0),
+        required=False,
+        widget=UnfoldAdminTextInputWidget(attrs={"placeholder": "30, 300, 3600"}),
+        help_text="Seconds, with commas between; for the custom profile.",
+    )
+    transient_codes = SimpleArrayField(
+        forms.IntegerField(),
+        required=False,
+        widget=UnfoldAdminTextInputWidget(attrs={"placeholder": "401, 404"}),
+        help_text="Status codes to retry although they usually mean no.",
     )
     headers = forms.JSONField(
         required=False,
@@ -61,9 +80,8 @@ class EndpointForm(forms.ModelForm):
     def clean(self) -> dict[str, Any]:
         values = super().clean() or {}
         given = {name: value for name, value in values.items() if name in self.fields}
-        standing = {field.name: getattr(self.instance, field.name) for field in Endpoint._meta.concrete_fields}
         try:
-            cleaned = endpoint_rules.clean(given, standing if self.instance.pk else None)
+            cleaned = endpoint_rules.clean(given, self._standing())
             if "url" in self.changed_data and not self.errors:
                 endpoint_rules.check_destination(cleaned["url"])
         except InvalidEndpoint as error:
@@ -71,6 +89,11 @@ class EndpointForm(forms.ModelForm):
                 self.add_error(row["field"] if row["field"] in self.fields else None, row["detail"])
             return values
         return {**values, **{name: value for name, value in cleaned.items() if name in self.fields}}
+
+    def _standing(self) -> dict[str, Any] | None:
+        if self.instance.pk is None:
+            return None
+        return Endpoint.objects.filter(pk=self.instance.pk).values().get()
 
 
 class RotationForm(ReasonForm):

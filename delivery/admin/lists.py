@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.paginator import Paginator
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 from unfold.admin import ModelAdmin
@@ -13,6 +13,13 @@ from unfold.admin import ModelAdmin
 from delivery import stats
 
 COUNTED = 10_000
+
+
+def is_one(model: type[Model], object_id: Any, **conditions: Any) -> bool:
+    """Whether the row of a page meets the conditions; on a list (no id) the rows are judged one by one later."""
+    if object_id is None:
+        return True
+    return str(object_id).isdigit() and model._default_manager.filter(pk=object_id, **conditions).exists()
 
 
 class EstimatingPaginator(Paginator):
@@ -30,6 +37,7 @@ class KeptAdmin(ModelAdmin):
     paginator = EstimatingPaginator
     show_full_result_count = False
     list_per_page = 50
+    list_max_show_all = 0
     list_fullwidth = True
     compressed_fields = True
     search_exact: tuple[str, ...] = ()  # indexed columns of text

@@ -91,7 +91,7 @@ def test_a_reader_may_not_redrive(client_with):
 def test_a_console_user_needs_the_verbs_own_permission(client, django_user_model):
     from django.contrib.auth.models import Permission
 
-    user = django_user_model.objects.create_user("ada", is_staff=True)
+    user = django_user_model.objects.create(username="ada", is_staff=True)
     user.user_permissions.add(Permission.objects.get(codename="redrive_delivery"))
     client.force_login(user)
     dead = factories.delivery(factories.endpoint(), state="dead_letter")

@@ -45,7 +45,9 @@ def test_every_wrong_field_is_a_problem_row(api):
     answer = api.post("/api/v1/endpoints/", bad, format="json")
     assert answer.status_code == 400
     assert answer["content-type"].startswith("application/problem+json")
-    assert {"field": "nonsense", "code": "unknown_field", "detail": "There is no such field."} in answer.json()["errors"]
+    assert {"field": "nonsense", "code": "unknown_field", "detail": "There is no such field."} in answer.json()[
+        "errors"
+    ]
     del bad["nonsense"]
     rows = {row["field"]: row["code"] for row in api.post("/api/v1/endpoints/", bad, format="json").json()["errors"]}
     assert rows == {"url": "private", "max_attempts": "out_of_range", "headers": "reserved"}

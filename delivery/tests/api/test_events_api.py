@@ -88,7 +88,7 @@ def test_the_payload_is_in_the_detail_only(api, django_assert_num_queries):
 def test_a_console_user_needs_the_permission_for_payloads(client, django_user_model):
     from django.contrib.auth.models import Permission
 
-    user = django_user_model.objects.create_user("ada", is_staff=True)
+    user = django_user_model.objects.create(username="ada", is_staff=True)
     user.user_permissions.add(Permission.objects.get(codename="view_delivery"))
     client.force_login(user)
     event = factories.event()

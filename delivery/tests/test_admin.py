@@ -1,0 +1,285 @@
+"""The admin: who sees what, which verb asks first, what a list costs."""
+
+import html
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission
+from django.urls import reverse
+
+from delivery.models import Delivery, Endpoint, Event
+from delivery.tests import factories
+from kernel.models import ApiKey
+
+pytestmark = pytest.mark.django_db
+URL = "https://hooks.example.com/in?token=s3cret"
+
+
+@pytest.fixture
+def admin_client(client, django_user_model):
+    """Without a password: hashing one takes longer than the test."""
+    client.force_login(django_user_model.objects.create(username="root", is_staff=True, is_superuser=True))
+    return client
+
+
+@pytest.fixture
+def person(client, django_user_model):
+    """person("view_delivery", …) logs in somebody with these permissions."""
+
+    def make(*codenames):
+        user = django_user_model.objects.create(username="ada", is_staff=True)
+        user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
+        client.force_login(user)
+        return client
+
+    return make
+
+
+def _text(answer):
+    return html.unescape(answer.content.decode())
+
+
+def _page(kind, pk, verb="change"):
+    base = reverse(f"admin:delivery_{kind}_change", args=[pk])
+    return base if verb == "change" else base.replace("/change/", f"/{verb}/")
+
+
+@pytest.mark.parametrize("kind", ["endpoint", "endpointhealth", "event", "delivery", "attempt"])
+def test_lists_and_pages_open(admin_client, kind):
+    delivery = factories.delivery(factories.endpoint(name="Acme"), state="failed", last_outcome="timeout")
+    attempt = factories.attempt(delivery, 1, outcome="timeout", total_ms=15_000, dns_ms=1, response_head=b"<b>late</b>")
+    assert admin_client.get(reverse(f"admin:delivery_{kind}_changelist")).status_code == 200
+    pks = {"event": delivery.event_id, "delivery": delivery.pk, "attempt": attempt.pk}
+    assert admin_client.get(_page(kind, pks.get(kind, delivery.endpoint_id))).status_code == 200
+    assert admin_client.get(_page(kind, 10**12)).status_code == 302
+    assert admin_client.get(_page(kind, "nonsense")).status_code == 302
+
+
+@pytest.mark.parametrize("kind", ["endpoint", "event", "delivery", "attempt"])
+def test_a_list_costs_the_same_for_many(admin_client, kind):
+    from django.db import connection
+    from django.test.utils import CaptureQueriesContext
+
+    address = reverse(f"admin:delivery_{kind}_changelist")
+
+    def cost():
+        factories.attempt(factories.delivery(factories.endpoint()))
+        admin_client.get(address)
+        with CaptureQueriesContext(connection) as queries:
+            admin_client.get(address)
+        return len(queries)
+
+    first = cost()
+    for _ in range(20):
+        factories.attempt(factories.delivery(factories.endpoint()))
+    assert cost() < first + 10  # the sidebar's counts are cached for a while; a query for each row would be 20
+
+
+def test_nothing_can_be_deleted(admin_client):
+    delivery = factories.delivery(factories.endpoint())
+    factories.attempt(delivery)
+    for kind, pk in (("endpoint", delivery.endpoint_id), ("event", delivery.event_id), ("delivery", delivery.pk)):
+        assert admin_client.post(_page(kind, pk, "delete"), {"post": "yes"}).status_code == 403
+        listed = reverse(f"admin:delivery_{kind}_changelist")
+        admin_client.post(listed, {"action": "delete_selected", "_selected_action": [pk], "post": "yes"})
+    assert (Endpoint.objects.count(), Event.objects.count(), Delivery.objects.count()) == (1, 1, 1)
+
+
+def test_payload_url_and_answer_need_their_permissions(person):
+    delivery = factories.delivery(factories.endpoint(url=URL), factories.event(data={"click_id": "hush"}), "failed")
+    factories.attempt(delivery, status_code=500, response_head=b"answer-of-theirs")
+    client = person("view_delivery", "view_event", "view_endpoint", "change_endpoint", "view_attempt")
+    pages = [("event", delivery.event_id), ("delivery", delivery.pk), ("endpoint", delivery.endpoint_id)]
+    seen = "".join(_text(client.get(_page(kind, pk))) for kind, pk in pages)
+    for secret in ("hush", "s3cret", "answer-of-theirs", "whsec_"):
+        assert secret not in seen
+    assert "https://hooks.example.com/•••" in seen
+
+
+def test_payloads_are_escaped(admin_client):
+    event = factories.event(data={"x": "<script>alert(1)</script>"})
+    delivery = factories.delivery(factories.endpoint(), event)
+    factories.attempt(delivery, response_head=b"<script>alert(2)</script>")
+    for kind, pk in (("event", event.pk), ("delivery", delivery.pk)):
+        raw = admin_client.get(_page(kind, pk)).content.decode()
+        assert "<script>alert(" not in raw
+        assert "&lt;script&gt;alert(1)" in raw
+
+
+def test_the_delivery_page_says_what_next(admin_client):
+    endpoint = factories.endpoint(attention_at=factories.NOW, hold_reason="rejected 401")
+    delivery = factories.delivery(endpoint, state="dead_letter", last_outcome="rejected", last_status_code=401)
+    page = _text(admin_client.get(_page("delivery", delivery.pk)))
+    assert "Credentials were rotated" in page
+    assert "its endpoint needs attention" in page
+    assert "rejected (401)" in page
+
+
+def test_a_verb_asks_then_acts_and_is_noted(admin_client):
+    delivery = factories.delivery(factories.endpoint(), state="dead_letter")
+    page = _page("delivery", delivery.pk, "redrive")
+    assert admin_client.get(page).status_code == 200
+    assert Delivery.objects.get().state == "dead_letter"
+    assert "This field is required" in _text(admin_client.post(page, {"reason": ""}))
+    answer = admin_client.post(page, {"reason": "healed", "confirmed": "yes"}, follow=True)
+    assert f"Delivery {delivery.pk} was redriven." in _text(answer)
+    assert Delivery.objects.get().state == "pending"
+    assert "healed" in LogEntry.objects.get().change_message
+    assert admin_client.get(page).status_code == 403  # it is no dead letter any more
+
+
+@pytest.mark.parametrize("verb", ["redrive", "discard"])
+def test_a_verb_needs_its_own_permission(person, verb):
+    delivery = factories.delivery(factories.endpoint(), state="dead_letter")
+    other = {"redrive": "discard_delivery", "discard": "redrive_delivery"}[verb]
+    client = person("view_delivery", other)
+    assert client.post(_page("delivery", delivery.pk, verb), {"reason": "x"}).status_code == 403
+    listed = {"action": f"{verb}_selected", "_selected_action": [delivery.pk], "confirmed": "yes", "reason": "x"}
+    client.post(reverse("admin:delivery_delivery_changelist"), listed)
+    assert Delivery.objects.get().state == "dead_letter"
+
+
+def test_selected_rows_are_counted_then_redriven(admin_client):
+    endpoint = factories.endpoint()
+    dead = [factories.delivery(endpoint, state="dead_letter").pk for _ in range(3)]
+    done = factories.delivery(endpoint, state="delivered").pk
+    address = reverse("admin:delivery_delivery_changelist")
+    asked = admin_client.post(address, {"action": "redrive_selected", "_selected_action": [*dead[:2], done]})
+    assert "2 dead letters are sent again" in _text(asked)
+    assert Delivery.objects.filter(state="dead_letter").count() == 3
+    confirmed = {
+        "action": "redrive_selected",
+        "_selected_action": [*dead[:2], done],
+        "confirmed": "yes",
+        "reason": "healed",
+    }
+    assert "2 deliveries were redriven" in _text(admin_client.post(address, confirmed, follow=True))
+    assert list(Delivery.objects.filter(state="dead_letter").values_list("pk", flat=True)) == [dead[2]]
+
+
+def test_select_across_takes_the_whole_filter_and_nothing_else(admin_client):
+    mine, other = factories.endpoint(), factories.endpoint()
+    for _ in range(60):
+        factories.delivery(mine, state="dead_letter")
+    kept = factories.delivery(other, state="dead_letter").pk
+    address = reverse("admin:delivery_delivery_changelist") + f"?endpoint__id__exact={mine.pk}"
+    body = {"action": "discard_selected", "select_across": "1", "_selected_action": [Delivery.objects.first().pk]}
+    asked = _text(admin_client.post(address, body))
+    assert "60 waiting or dead deliveries are given up" in asked
+    assert asked.count('name="_selected_action"') == 1
+    admin_client.post(address, {**body, "confirmed": "yes", "reason": "too late"})
+    assert list(Delivery.objects.filter(state="dead_letter").values_list("pk", flat=True)) == [kept]
+
+
+def test_search_is_exact(admin_client):
+    one = factories.delivery(factories.endpoint())
+    factories.delivery(one.endpoint)
+    address = reverse("admin:delivery_delivery_changelist")
+    for term in (one.event.uid, str(one.pk)):
+        answer = admin_client.get(address, {"q": term})
+        assert [row.pk for row in answer.context["cl"].result_list] == [one.pk]
+    assert not admin_client.get(address, {"q": "nothing"}).context["cl"].result_list
+    assert admin_client.get(reverse("admin:delivery_attempt_changelist"), {"q": "words"}).status_code == 200
+
+
+# --- endpoints
+
+
+@pytest.fixture(autouse=True)
+def no_name_service(monkeypatch):
+    monkeypatch.setattr("delivery.endpoint_rules.within", lambda host, seconds: ())
+
+
+def _form(**values):
+    standing = {
+        "request_form": "event", "signature_scheme": "v1", "retry_profile": "spec", "max_attempts": 5,
+        "timeout_ms": 15000, "max_concurrency": 20, "breaker_threshold": 10, "breaker_cooldown_seconds": 300,
+        "method": "POST", "missing_field": "refuse", "body_rule": "null", "headers": "",
+    }  # fmt: skip
+    return {**standing, "url": URL, **values}
+
+
+def test_a_new_endpoint_shows_its_secret_once(admin_client):
+    answer = admin_client.post(reverse("admin:delivery_endpoint_add"), _form(name="Acme", event_types="order.*, a.b"))
+    endpoint = Endpoint.objects.get()
+    assert endpoint.secret in _text(answer)
+    assert "no-store" in answer["cache-control"]
+    assert (endpoint.host, endpoint.event_types) == ("hooks.example.com", ["order.*", "a.b"])
+    assert endpoint.health.breaker_state == "closed"
+    assert endpoint.secret not in _text(admin_client.get(_page("endpoint", endpoint.pk)))
+
+
+def test_the_form_says_why(admin_client):
+    form = _form(url="http://10.0.0.1/", headers='{"Host": "x"}', max_attempts=0)
+    page = _text(admin_client.post(reverse("admin:delivery_endpoint_add"), form))
+    assert "10.0.0.1 is not a public address" in page
+    assert "Host is set by us" in page
+    assert "Choose 1 to 50 attempts" in page
+    assert not Endpoint.objects.exists()
+
+
+def test_changing_an_endpoint_goes_through_the_verb(admin_client):
+    endpoint = factories.endpoint(url=URL)
+    answer = admin_client.post(_page("endpoint", endpoint.pk), _form(name="Renamed", rate_per_minute=60))
+    assert answer.status_code == 302, _text(answer)
+    changed = Endpoint.objects.get()
+    assert (changed.name, changed.rate_per_minute, changed.url, changed.version) == ("Renamed", 60, URL, 2)
+
+
+def test_without_the_permission_a_save_keeps_url_and_headers(person):
+    endpoint = factories.endpoint(url=URL, headers={"x-key": "hush"})
+    client = person("view_endpoint", "change_endpoint")
+    form = {name: value for name, value in _form(name="Renamed").items() if name not in ("url", "headers")}
+    assert client.post(_page("endpoint", endpoint.pk), form).status_code == 302
+    changed = Endpoint.objects.get()
+    assert (changed.name, changed.url, changed.headers) == ("Renamed", URL, {"x-key": "hush"})
+
+
+def test_the_endpoints_verbs(admin_client):
+    endpoint = factories.endpoint()
+
+    def post(verb, **body):
+        return admin_client.post(_page("endpoint", endpoint.pk, verb), {"reason": "r", **body}, follow=True)
+
+    assert "Paused." in _text(post("pause"))
+    assert Endpoint.objects.get().hold_reason == "r"
+    assert post("pause").status_code == 403
+    assert "Resumed." in _text(post("resume"))
+    assert "A test is on its way" in _text(post("test"))
+    rotated = post("rotate", overlap="on")
+    assert Endpoint.objects.get().secret in _text(rotated)
+    assert Endpoint.objects.get().previous_secret_until
+    Endpoint.objects.update(disabled_at=factories.NOW)
+    assert "Enabled." in _text(post("enable"))
+    assert "1 waiting deliveries were cancelled" in _text(post("remove"))
+    assert LogEntry.objects.count() == 6
+    for verb in ("pause", "resume", "enable", "test", "rotate", "remove"):
+        assert post(verb).status_code == 403
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume", "enable", "test", "rotate", "remove"])
+def test_the_endpoints_verbs_need_permission(person, verb):
+    endpoint = factories.endpoint(paused_at=factories.NOW if verb == "resume" else None)
+    if verb == "enable":
+        Endpoint.objects.update(disabled_at=factories.NOW)
+    client = person("view_endpoint")
+    assert client.post(_page("endpoint", endpoint.pk, verb), {"reason": "x"}).status_code == 403
+
+
+# --- API keys
+
+
+def test_an_api_key_is_shown_once_and_revoked(admin_client):
+    answer = admin_client.post(
+        reverse("admin:kernel_apikey_add"), {"name": "ci", "scopes": ["tasks:read"], "subscriber": "acme"}
+    )
+    key = ApiKey.objects.get()
+    assert f"rt_{key.key_id}_" in _text(answer)
+    assert (key.scopes, key.subscriber) == (["tasks:read"], "acme")
+    page = reverse("admin:kernel_apikey_change", args=[key.pk])
+    assert f"rt_{key.key_id}_" not in _text(admin_client.get(page))
+    assert admin_client.post(page, {"name": "ci 2"}).status_code == 302
+    assert admin_client.get(page.replace("change", "revoke")).status_code == 200
+    admin_client.post(page.replace("change", "revoke"), {"reason": "leaked"})
+    key.refresh_from_db()
+    assert key.revoked_at and key.name == "ci 2"
