@@ -155,7 +155,7 @@ def endpoints_in_need(_now: datetime) -> list[Finding]:
                 "endpoint_held",
                 f"endpoint:{row.pk}",
                 f"{row.name or row.host} {'is disabled' if is_off else 'needs attention'}",
-                f"{row.hold_reason or 'It refused several deliveries in a row.'} Its deliveries are held, none is lost.",
+                _held_words(row.hold_reason),
                 "Correct its credentials or address, then press "
                 + ("Enable" if is_off else "Resume")
                 + " on the endpoint; what is held goes out.",
@@ -163,6 +163,11 @@ def endpoints_in_need(_now: datetime) -> list[Finding]:
             )
         )
     return found
+
+
+def _held_words(reason: str) -> str:
+    words = reason or "It refused several deliveries in a row."
+    return words if "held" in words else f"{words.rstrip('.')}. Its deliveries are held, none is lost."
 
 
 ROLES = {

@@ -62,3 +62,9 @@ def age_words(seconds: int) -> str:
 def figure(value: Any) -> str:
     """A number with its thousands apart; a dash where there is none."""
     return NOTHING if value is None or value == "" else intcomma(value)
+
+
+@register.filter
+def words(value: Any) -> str:
+    """A reason word as people read it: `server_error` is "server error"."""
+    return str(value).replace("_", " ")
