@@ -18,7 +18,7 @@ import platform
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -77,6 +77,14 @@ class Topology:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
+    def postgres_pid(self) -> int:
+        """Process id of the embedded PostgreSQL; 0 where the database is somebody else's."""
+        return 0 if self.is_external("postgres") else self.servers.pid("postgres")
+
+    def is_external(self, name: str) -> bool:
+        """Whether `postgres` or `valkey` is not ours to stop and start."""
+        return name not in {server.name for server in self.servers.servers.embedded}
+
     def log_of(self, name: str) -> str:
         return (self.data.log / f"{name}.log").read_text(encoding="utf-8", errors="replace")
 
@@ -106,14 +114,17 @@ class Topology:
 
 
 @contextlib.contextmanager
-def topology(**postgres_settings: str) -> Iterator[Topology]:
+def topology(external: Mapping[str, str] | None = None, **postgres_settings: str) -> Iterator[Topology]:
     """A fresh PostgreSQL (durable; further settings by keyword) and Valkey in a folder that is removed at the end.
+
+    `external` may give DATABASE_URL, CELERY_BROKER_URL or CHANNEL_LAYER_URL of servers that stand already: a database
+    and a broker of their own, since a bench empties them.
 
     `topology.servers` can kill and start them: `servers.stop("postgres", signal.SIGQUIT)`, `servers.start("postgres")`.
     """
     found = venv.ensure(venv.RUNTIME, lambda text: print(text, flush=True))
     with scratch.data_folder() as data:
-        with running(data, plan(data, found, {}, settings={**DURABLE, **postgres_settings})) as servers:
+        with running(data, plan(data, found, external or {}, settings={**DURABLE, **postgres_settings})) as servers:
             made = Topology(data, servers)
             try:
                 yield made

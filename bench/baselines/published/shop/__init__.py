@@ -1,0 +1,1 @@
+"""A model whose saves the package announces."""
