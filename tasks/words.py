@@ -78,7 +78,7 @@ def next_step(task: Task, job: ExternalJob | None, policy: KindPolicy | None, no
             return "It gave up and waits for you. Correct the cause, then redrive it; or discard it."
         case State.CANCELLED:
             return "Nothing. It was stopped."
-    return "Nothing. Its result is stored, and its subscriber has been told."
+    return "Nothing. Its result is stored, and the event that tells of it is recorded."
 
 
 def _running(job: ExternalJob | None) -> str:

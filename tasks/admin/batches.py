@@ -20,7 +20,7 @@ from tasks import chaining, lifecycle, words
 from tasks.admin.tasks import KindFilter
 from tasks.admin.verbs import Verb, on_one
 from tasks.models import Batch
-from tasks.states import Cause
+from tasks.states import FINAL_STATES, Cause
 
 
 def _cancel(ids: Sequence[int], *, actor: str, reason: str) -> str:
@@ -30,6 +30,11 @@ def _cancel(ids: Sequence[int], *, actor: str, reason: str) -> str:
     return f"{stopped:,} tasks were cancelled{asked}."
 
 
+BAR = (
+    '<span class="flex gap-2 items-center"><span class="bg-base-200 block h-1.5 overflow-hidden rounded-default w-24'
+    ' dark:bg-base-700" role="img" aria-label="{0} %"><span class="bg-primary-600 block h-1.5" style="width: {0}%">'
+    '</span></span><span class="whitespace-nowrap">{1} of {2}</span></span>'
+)
 CANCEL = Verb(
     "cancel",
     "tasks.cancel_batch",
@@ -67,9 +72,9 @@ class BatchAdmin(KeptAdmin):
     @display(description="Progress")
     def bar(self, obj: Batch) -> str:
         return format_html(
-            '<progress class="w-24" max="100" value="{0}" aria-label="{0} %"></progress> {1} of {2}',
+            BAR,
             words.percent(obj),
-            sum(obj.counts.get(state, 0) for state in ("succeeded", "dead_letter", "cancelled")),
+            sum(obj.counts.get(state, 0) for state in FINAL_STATES),
             obj.total,
         )
 
@@ -141,7 +146,7 @@ def _panel(batch: Batch) -> dict[str, Any]:
 def _next_step(batch: Batch) -> str:
     dead = batch.counts.get("dead_letter", 0)
     if not batch.is_completed:
-        left = batch.total - sum(batch.counts.get(state, 0) for state in ("succeeded", "dead_letter", "cancelled"))
+        left = batch.total - sum(batch.counts.get(state, 0) for state in FINAL_STATES)
         return f"{left:,} tasks are still under way. It is completed when every task is finished."
     if dead:
         return f"{dead:,} dead letters wait for you: look at their errors, then redrive them. The batch opens again."

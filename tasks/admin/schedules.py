@@ -31,6 +31,11 @@ class ScheduleForm(forms.ModelForm):
     class Meta:
         model = Schedule
         fields = ("name", "kind", "input", "subscriber", "every_seconds", "starts_at", "catch_up", "is_enabled")
+        help_texts = {
+            "input": 'JSON with the fields of the kind, e.g. {"trade": "bakery", "place": "Oslo"}; checked on saving.',
+            "starts_at": "UTC. The slots are counted from here.",
+            "catch_up": "What becomes of slots that were missed while nothing ran.",
+        }
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}

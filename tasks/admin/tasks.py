@@ -242,7 +242,9 @@ def _entry(entry: Entry, request: HttpRequest) -> dict[str, Any]:
     address = ""
     if "delivery" in entry.fields and request.user.has_perm("delivery.view_delivery"):
         address = reverse("admin:delivery_delivery_change", args=[entry.fields["delivery"]])
-    return {"entry": entry, "icon": ICONS[entry.type], "at": entry.at, "address": address, **entry.fields}
+    moment = f"{entry.at:%Y-%m-%d %H:%M:%S}.{entry.at.microsecond // 1000:03d} UTC"
+    shown = {"entry": entry, "icon": ICONS[entry.type], "at": entry.at, "moment": moment, "address": address}
+    return {**shown, **entry.fields}
 
 
 @admin.register(ExternalJob)

@@ -97,7 +97,7 @@ def test_payloads_can_be_left_out(client, rows):
 
 
 def test_a_console_user_sees_payloads_only_with_the_permission(rows):
-    user = User.objects.create_user("op", password="x", is_staff=True)
+    user = User.objects.create_user("op", is_staff=True)
     user.user_permissions.add(Permission.objects.get(codename="view_task"))
     client = APIClient()
     client.force_login(user)

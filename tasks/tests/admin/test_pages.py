@@ -1,0 +1,201 @@
+"""The admin's pages: who sees what, verbs with permission and reason, and no query per row."""
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from tasks import kinds
+from tasks.models import ExternalJob, KindPolicy, Schedule, ScheduleRun, Task
+from tasks.states import State
+from tasks.submit import submit_batch
+from tasks.tests.api.test_verbs import buried
+
+SEARCH = {"trade": "bakery", "place": "Łódź <b>&amp;"}
+
+
+@pytest.fixture(autouse=True)
+def provider(settings):
+    settings.SANDBOX_PROVIDER_URL = "http://127.0.0.1:9"
+    settings.CELERY_BROKER_URL = ""
+
+
+@pytest.fixture
+def batch(db):
+    return submit_batch(
+        "map_search", [{"input": SEARCH, "reference": f"r{n}"} for n in range(3)], caller="t", subscriber="acme"
+    )
+
+
+def visitor(*permissions: str) -> Client:
+    user = User.objects.create_user(f"op{User.objects.count()}", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def page(name: str, *args: object) -> str:
+    return reverse(f"admin:{name}", args=args)
+
+
+VIEW = ("view_task", "view_batch", "view_externaljob", "view_transition", "view_kindpolicy", "view_schedule")
+
+
+def test_every_page_opens(batch):
+    client = visitor(*VIEW)
+    task = buried(batch.tasks.first())
+    job = ExternalJob.objects.create(task=task, provider="sandbox", attempt=1, job_id="j1")
+    schedule = Schedule.objects.create(
+        name="s", kind="map_search", input=SEARCH, every_seconds=60, starts_at=timezone.now()
+    )
+    run = ScheduleRun.objects.create(schedule=schedule, due_at=timezone.now(), task=task)
+    policy = kinds.policy_for("map_search")
+    pages = [
+        page("tasks_task_changelist"),
+        page("tasks_task_change", task.pk),
+        page("tasks_batch_changelist"),
+        page("tasks_batch_change", batch.pk),
+        page("tasks_externaljob_changelist"),
+        page("tasks_externaljob_change", job.pk),
+        page("tasks_transition_changelist"),
+        page("tasks_transition_change", task.transitions.first().pk),
+        page("tasks_kindpolicy_changelist"),
+        page("tasks_kindpolicy_change", policy.pk),
+        page("tasks_schedule_changelist"),
+        page("tasks_schedule_change", schedule.pk),
+        page("tasks_schedulerun_changelist"),
+        page("tasks_schedulerun_change", run.pk),
+    ]
+    for address in pages:
+        assert client.get(address).status_code == 200, address
+    for address in ("tasks_task_add", "tasks_batch_add", "tasks_transition_add", "tasks_externaljob_add"):
+        assert visitor(*VIEW, "add_task", "add_batch").get(page(address)).status_code == 403
+
+
+def test_lists_take_a_constant_number_of_queries(batch, django_assert_max_num_queries):
+    client = visitor(*VIEW)
+    for name in ("tasks_task_changelist", "tasks_batch_changelist", "tasks_transition_changelist"):
+        client.get(page(name))
+        with django_assert_max_num_queries(12):
+            client.get(page(name))
+
+
+@pytest.mark.parametrize("term", ["r1", "acme", "j1", "{pk}", "{batch}", "{correlation}"])
+def test_search_is_exact(batch, term):
+    task = batch.tasks.get(reference="r1")
+    ExternalJob.objects.create(task=task, provider="sandbox", attempt=1, job_id="j1")
+    words = term.format(pk=task.pk, batch=batch.pk, correlation=batch.correlation_id)
+    client = visitor(*VIEW)
+    shown = client.get(page("tasks_task_changelist"), {"q": words}).content.decode()
+    assert page("tasks_task_change", task.pk) in shown
+    assert (
+        page("tasks_task_change", task.pk) not in client.get(page("tasks_task_changelist"), {"q": "r"}).content.decode()
+    )
+
+
+def test_payloads_only_with_the_permission_and_escaped(batch):
+    address = page("tasks_task_change", batch.tasks.first().pk)
+    without = visitor(*VIEW).get(address).content.decode()
+    assert "Łódź" not in without
+    assert "You need the permission" in without
+    shown = visitor(*VIEW, "view_payload_task").get(address).content.decode()
+    assert "Łódź &lt;b&gt;&amp;amp;" in shown
+
+
+def test_a_verb_needs_its_permission_even_without_the_button(batch):
+    task = buried(batch.tasks.first())
+    address = page("tasks_task_change", task.pk).replace("change", "redrive")
+    client = visitor(*VIEW)
+    assert "/redrive/" not in client.get(page("tasks_task_change", task.pk)).content.decode()
+    assert client.get(address).status_code == client.post(address, {"reason": "x"}).status_code == 403
+    assert Task.objects.get(pk=task.pk).state == State.DEAD_LETTER
+
+
+def test_redrive_asks_first_wants_a_reason_and_keeps_it(batch):
+    task = buried(batch.tasks.first())
+    client = visitor(*VIEW, "redrive_task")
+    address = page("tasks_task_change", task.pk).replace("change", "redrive")
+    assert "/redrive/" in client.get(page("tasks_task_change", task.pk)).content.decode()
+    assert client.get(address).status_code == 200
+    assert client.post(address, {"confirmed": "yes"}).status_code == 200
+    assert Task.objects.get(pk=task.pk).state == State.DEAD_LETTER
+    assert client.post(address, {"confirmed": "yes", "reason": "healed"}).status_code == 302
+    step = task.transitions.order_by("-id").first()
+    assert (step.to_state, step.cause, step.detail) == ("queued", "operator", "healed")
+    assert step.actor.startswith("user:")
+    assert "healed" in LogEntry.objects.get().change_message
+
+
+def test_a_selection_is_counted_confirmed_and_redriven(batch):
+    ids = list(batch.tasks.order_by("pk").values_list("pk", flat=True))
+    for pk in ids[:2]:
+        buried(Task.objects.get(pk=pk))
+    client = visitor(*VIEW, "redrive_task")
+    asked = {"action": "redrive_selected", "_selected_action": ids, "select_across": "0"}
+    question = client.post(page("tasks_task_changelist"), asked)
+    assert question.status_code == 200
+    assert "2 tasks." in question.content.decode()
+    assert Task.objects.filter(state=State.DEAD_LETTER).count() == 2
+    client.post(page("tasks_task_changelist"), {**asked, "confirmed": "yes", "reason": "healed"})
+    assert Task.objects.filter(state=State.QUEUED).count() == 3
+    assert LogEntry.objects.count() == 2
+
+
+def test_a_selection_without_the_permission_does_nothing(batch):
+    task = buried(batch.tasks.first())
+    asked = {"action": "redrive_selected", "_selected_action": [task.pk], "confirmed": "yes", "reason": "x"}
+    visitor(*VIEW).post(page("tasks_task_changelist"), asked)
+    assert Task.objects.get(pk=task.pk).state == State.DEAD_LETTER
+
+
+def test_a_batch_is_cancelled_and_leads_to_its_live_page(batch):
+    client = visitor(*VIEW, "cancel_batch")
+    shown = client.get(page("tasks_batch_change", batch.pk)).content.decode()
+    assert f"/batches/{batch.pk}/" in shown
+    address = page("tasks_batch_change", batch.pk).replace("change", "cancel")
+    assert visitor(*VIEW).post(address, {"reason": "x"}).status_code == 403
+    client.post(address, {"confirmed": "yes", "reason": "wrong file"})
+    batch.refresh_from_db()
+    assert (batch.state, batch.counts) == ("completed", {"cancelled": 3})
+
+
+def test_a_policy_is_changed_without_touching_the_switch_that_another_has_pressed(batch):
+    policy = kinds.policy_for("map_search")
+    client = visitor(*VIEW, "change_kindpolicy", "pause_kind")
+    form = {
+        "provider": "",
+        "concurrency": 7,
+        "rate_per_minute": "",
+        "attempt_limit": 3,
+        "timeout_seconds": 3600,
+        "batch_size": 50,
+    }
+    pause = page("tasks_kindpolicy_change", policy.pk).replace("change", "pause")
+    client.post(pause, {"confirmed": "yes", "reason": "provider's window"})
+    assert client.post(page("tasks_kindpolicy_change", policy.pk), form).status_code == 302
+    policy = KindPolicy.objects.get(pk=policy.pk)
+    assert (policy.concurrency, policy.is_paused) == (7, True)
+    client.post(pause.replace("pause", "resume"), {"confirmed": "yes", "reason": "over"})
+    assert KindPolicy.objects.get(pk=policy.pk).is_paused is False
+    assert client.post(page("tasks_kindpolicy_change", policy.pk), {**form, "concurrency": 0}).status_code == 200
+
+
+def test_a_schedule_with_a_wrong_input_is_refused(db):
+    client = visitor(*VIEW, "add_schedule")
+    form = {
+        "name": "nightly",
+        "kind": "map_search",
+        "input": '{"trade": "bakery"}',
+        "every_seconds": 60,
+        "starts_at_0": "2026-01-01",
+        "starts_at_1": "00:00:00",
+        "catch_up": "latest",
+        "is_enabled": "on",
+    }
+    refused = client.post(page("tasks_schedule_add"), form)
+    assert "place: This field is required." in refused.content.decode()
+    client.post(page("tasks_schedule_add"), {**form, "input": '{"trade": "bakery", "place": "Oslo"}'})
+    assert Schedule.objects.get().input == {"trade": "bakery", "place": "Oslo", "limit": 10}
