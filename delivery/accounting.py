@@ -132,8 +132,9 @@ def _standing(day: date, subscriber: str | None) -> list[dict[str, Any]]:
     rows = Delivery.objects.filter(event__created_at__gte=start, event__created_at__lt=end).order_by()
     if subscriber is not None:
         rows = rows.filter(event__subscriber=subscriber)
-    return list(
-        rows.values(who=F("event__subscriber")).annotate(
+    return [
+        dict(row)
+        for row in rows.values(who=F("event__subscriber")).annotate(
             recorded=Count("id", filter=Q(is_replay=True)),
             delivered=Count("id", filter=Q(state=State.DELIVERED)),
             held=Count("id", filter=waiting & is_held),
@@ -141,7 +142,7 @@ def _standing(day: date, subscriber: str | None) -> list[dict[str, Any]]:
             dead=Count("id", filter=Q(state=State.DEAD_LETTER)),
             discarded=Count("id", filter=Q(state=State.CANCELLED)),
         )
-    )
+    ]
 
 
 def _broken(day: date, subscriber: str | None) -> list[str]:

@@ -6,3 +6,6 @@ from django.apps import AppConfig
 class DeliveryConfig(AppConfig):
     name = "delivery"
     verbose_name = "Deliveries"
+
+    def ready(self) -> None:
+        from delivery import checks  # noqa: F401 - Django finds system checks by import

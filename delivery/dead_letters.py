@@ -191,7 +191,7 @@ def analyze(hours: int, now: datetime, subscriber: str | None = None) -> list[Fi
         .annotate(count=Count("id"), first=Min("finished_at"), last=Max("finished_at"), mean=Avg("attempt_count"))
         .order_by("-count")
     )
-    return [_finding(row, rows.filter(endpoint_id=row["endpoint_id"])) for row in per_endpoint]
+    return [_finding(dict(row), rows.filter(endpoint_id=row["endpoint_id"])) for row in per_endpoint]
 
 
 def _finding(row: dict[str, Any], rows: QuerySet[Delivery]) -> Finding:

@@ -183,7 +183,7 @@ class Event(models.Model):
     class Meta:
         ordering = ["-id"]
         permissions = [("view_payload_event", "Can see the payloads of events")]
-        constraints = [models.UniqueConstraint(fields=["subscriber", "uid"], name="event_uid_once")]
+        constraints = [models.UniqueConstraint(fields=["uid", "subscriber"], name="event_uid_once")]
         indexes = [
             models.Index(fields=["type", "-id"], name="event_type"),
             models.Index(fields=["created_at"], name="event_created"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import structlog
 from django.conf import settings
@@ -92,7 +92,7 @@ def _remove(ids: list[int], now: datetime, pruned: Pruned) -> None:
 
 
 def _roll_up(ids: list[int], pruned: Pruned) -> None:
-    totals: dict[tuple[object, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    totals: dict[tuple[date, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for created_at, who, owed in Event.objects.filter(id__in=ids).values_list(
         "created_at", "subscriber", "delivery_count"
     ):
@@ -111,7 +111,7 @@ def _roll_up(ids: list[int], pruned: Pruned) -> None:
         total[names[State(state)]] += number
         total["recorded"] += number if is_replay else 0
         pruned.dead_letters += number if state == State.DEAD_LETTER else 0
-    for (day, who), total in sorted(totals.items(), key=lambda item: (str(item[0][0]), item[0][1])):
+    for (day, who), total in sorted(totals.items()):
         DailyTotal.objects.get_or_create(day=day, subscriber=who)
         DailyTotal.objects.filter(day=day, subscriber=who).update(
             **{name: F(name) + number for name, number in total.items()}

@@ -163,7 +163,7 @@ def slow_endpoints(*, p95_ms: float = 2_000, samples: int = 20, subscriber: str 
             measured_at=F("health__measured_at"),
         )
     )
-    return list(rows)
+    return [dict(row) for row in rows]
 
 
 def measured_at() -> datetime | None:

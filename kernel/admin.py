@@ -74,7 +74,9 @@ class ApiKeyAdmin(ModelAdmin):
         if change:
             super().save_model(request, obj, form, change)
             return
-        made, obj.token = create_key(obj.name, form.cleaned_data["scopes"], subscriber=obj.subscriber)
+        made, obj.token = create_key(  # type: ignore[attr-defined]
+            obj.name, form.cleaned_data["scopes"], subscriber=obj.subscriber
+        )
         made.expires_at = obj.expires_at
         made.save(update_fields=["expires_at"])
         obj.pk, obj.key_id = made.pk, made.key_id
@@ -86,7 +88,7 @@ class ApiKeyAdmin(ModelAdmin):
             "title": "API key made",
             "opts": self.model._meta,
             "label": f"Token of “{obj.name}”",
-            "shown_once": obj.token,
+            "shown_once": obj.token,  # type: ignore[attr-defined]
             "advice": "Send it as “Authorization: Bearer …”. It is stored as a hash and cannot be shown again.",
             "next": f"../{obj.pk}/change/",
         }

@@ -30,7 +30,7 @@ class ReasonForm(forms.Form):
         widget=UnfoldAdminTextInputWidget(
             attrs={"autofocus": True, "placeholder": "e.g. receiver healed, ticket 4711"}
         ),
-        help_text="Kept in the change history.",
+        help_text="Kept with your name.",
     )
 
 
@@ -72,7 +72,7 @@ def ask(
 
 def note(request: HttpRequest, obj: Model, message: str) -> None:
     """One entry in the object's change history."""
-    LogEntry.objects.log_actions(request.user.pk, [obj], CHANGE, change_message=message, single_object=True)
+    LogEntry.objects.log_actions(request.user.pk or 0, [obj], CHANGE, change_message=message, single_object=True)
 
 
 def run_verb(

@@ -40,7 +40,7 @@ class ProblemDocument(serializers.Serializer):
     status = serializers.IntegerField()
     code = serializers.CharField()
     detail = serializers.CharField()
-    errors = FieldProblem(many=True, required=False)
+    errors = FieldProblem(many=True, required=False)  # type: ignore[assignment]
 
 
 def problem(description: str) -> OpenApiResponse:

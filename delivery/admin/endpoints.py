@@ -23,7 +23,7 @@ from delivery.models import Endpoint, EndpointHealth
 from delivery.policy.postback import masked
 from kernel.confirm import OptionalReasonForm, ReasonForm, actor_of, run_verb
 
-STATES = {
+STATES: dict[str, tuple[str, dict[str, Any]]] = {
     "active": ("active", {"is_held": False}),
     "paused": ("paused", {"paused_at__isnull": False, "deleted_at": None}),
     "needs_attention": ("needs attention", {"attention_at__isnull": False, "deleted_at": None}),
@@ -56,6 +56,7 @@ class EndpointAdmin(ModelAdmin):
     show_full_result_count = False
     list_per_page = 50
     list_max_show_all = 0
+    show_facets = admin.ShowFacets.NEVER
     list_fullwidth = True
     list_display = ("label", "subscriber", "state_badge", "breaker_badge", "p95", "success", "wants")
     list_filter = (StateFilter, "health__breaker_state", "request_form", "health__is_slow")

@@ -93,7 +93,7 @@ class EndpointForm(forms.ModelForm):
     def _standing(self) -> dict[str, Any] | None:
         if self.instance.pk is None:
             return None
-        return Endpoint.objects.filter(pk=self.instance.pk).values().get()
+        return dict(Endpoint.objects.filter(pk=self.instance.pk).values().get())
 
 
 class RotationForm(ReasonForm):

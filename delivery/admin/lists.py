@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.admin import ShowFacets
 from django.core.paginator import Paginator
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
@@ -38,6 +39,7 @@ class KeptAdmin(ModelAdmin):
     show_full_result_count = False
     list_per_page = 50
     list_max_show_all = 0
+    show_facets = ShowFacets.NEVER  # they count every choice of every filter
     list_fullwidth = True
     compressed_fields = True
     search_exact: tuple[str, ...] = ()  # indexed columns of text

@@ -37,7 +37,7 @@ from kernel.auth import HasScope, narrow, subscriber_for
 from kernel.idempotency import idempotent
 from kernel.openapi import IDEMPOTENCY_KEY, problem
 
-STATES = {
+STATES: dict[str, dict[str, Any]] = {
     "paused": {"paused_at__isnull": False},
     "disabled": {"disabled_at__isnull": False},
     "needs_attention": {"attention_at__isnull": False, "disabled_at": None},

@@ -1,0 +1,25 @@
+"""System checks: silent when all is well, and each says what to do when not."""
+
+import ipaddress
+
+import pytest
+
+from delivery import checks
+
+
+@pytest.mark.parametrize(
+    ("check", "setting", "bad", "good", "found"),
+    [
+        (checks.allowed_networks_are_narrow, "DELIVERY_ALLOWED_NETWORKS", ["0.0.0.0/0"], ["127.0.0.0/8"], "W001"),
+        (checks.ca_file_can_be_read, "DELIVERY_CA_FILE", "/nowhere/ca.pem", "", "E001"),
+        (checks.proxy_is_a_proxy, "DELIVERY_PROXY_URL", "socks5://x", "http://proxy:3128", "E002"),
+        (checks.retention_makes_sense, "DEAD_LETTER_RETENTION_DAYS", 14, 90, "W002"),
+    ],
+)
+def test_checks(settings, check, setting, bad, good, found):
+    for value, expected in ((good, []), (bad, [f"delivery.{found}"])):
+        networks = isinstance(value, list)
+        setattr(settings, setting, [ipaddress.ip_network(text) for text in value] if networks else value)
+        messages = check()
+        assert [message.id for message in messages] == expected
+        assert all(message.hint for message in messages)
