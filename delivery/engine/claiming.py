@@ -19,7 +19,9 @@ from delivery.engine.requests import Claimed, Config, Configs, parts_of
 from delivery.policy.breaker import Admission, Breaker, admission, take_probe
 from delivery.policy.ratelimit import Bucket, take
 
-ENDPOINTS_MOST = 64
+ENDPOINTS_LEAST = 8  # asked in one claim, if so many have something due
+ROWS_WANTED = 12  # of one endpoint at a time: enough to use its connections again, few enough to be fair
+LAST = 2**63 - 1
 ROUNDS_MOST = 40  # with 512 endpoints looked at in each, beyond it the next claim goes on
 UNUSABLE_PAUSE_SECONDS = 60.0
 
@@ -43,16 +45,24 @@ class Claimer:
 
     def claim(self, slots: int, token: UUID) -> tuple[list[Claimed], bool]:
         """Up to `slots` deliveries leased under `token`, and whether it is worth claiming again at once."""
-        most = min(ENDPOINTS_MOST, max(8, slots // 4), slots)
+        most = max(ENDPOINTS_LEAST, slots // ROWS_WANTED)
+        start = self._cursor
+        after, until = start, LAST
         for _ in range(ROUNDS_MOST if slots > 0 else 0):
             with transaction.atomic():
-                found = claims.find(self._cursor, most)
-                self._cursor = found.last_id
+                found = claims.find(after, until, most)
                 claimed, parked = self._take(found.turns, slots, token) if found.turns else ([], 0)
+            if found.turns:
+                self._cursor = found.turns[-1].endpoint_id
             if claimed or parked:
                 return claimed, True
-            if found.is_whole_circle and len(found.turns) < most:
-                break  # everybody was asked
+            if found.go_on_after is not None:
+                after = found.go_on_after
+            elif until == LAST:
+                after, until = 0, start  # round the corner, up to where we began
+            else:
+                return [], False
+        self._cursor = after
         return [], False
 
     def _take(self, turns: list[Turn], slots: int, token: UUID) -> tuple[list[Claimed], int]:
@@ -60,11 +70,12 @@ class Claimer:
         by_endpoint = {grant.config.id: grant for grant in grants}
         rows: list[claims.ClaimedRow] = []
         parked = 0
-        if rooms := [_room(grant) for grant in grants if not grant.config.in_order]:
-            rows += claims.claim(rooms, token)
-        if rooms := [_room(grant) for grant in grants if grant.config.in_order]:
-            ordered, parked = claims.claim_in_order(rooms, token)
-            rows += ordered
+        for (in_order, lease_seconds), rooms in _alike(grants).items():
+            if in_order:
+                ordered, waiting = claims.claim_in_order(rooms, token, lease_seconds)
+                rows, parked = rows + ordered, parked + waiting
+            else:
+                rows += claims.claim(rooms, token, lease_seconds)
         if len(rows) > slots:
             raise AssertionError(f"claimed {len(rows)} of at most {slots}")
         began_at = self._note(grants, rows, token)
@@ -107,9 +118,14 @@ def _grant(turn: Turn, config: Config, share: int) -> _Grant:
     return _Grant(turn, config, room, admitted is Admission.PROBE)
 
 
-def _room(grant: _Grant) -> Room:
-    config = grant.config
-    return Room(config.id, grant.room, config.max_concurrency, config.lease_seconds)
+def _alike(grants: list[_Grant]) -> dict[tuple[bool, float], list[Room]]:
+    """Rooms that one statement can claim: with or without order, and of one lease."""
+    found: dict[tuple[bool, float], list[Room]] = {}
+    for grant in grants:
+        config = grant.config
+        room = Room(config.id, grant.room, config.max_concurrency)
+        found.setdefault((config.in_order, config.lease_seconds), []).append(room)
+    return found
 
 
 def _breaker_of(turn: Turn) -> Breaker:

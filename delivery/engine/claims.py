@@ -31,10 +31,22 @@ from delivery.states import AWAITS_TURN
 SCAN_LEAST, SCAN_MOST = 64, 512
 
 
-def cursor(binary: bool = True) -> psycopg.Cursor[Any]:
-    """A plain psycopg cursor on Django's connection: binds on the server and reads binary, unlike Django's own."""
+PREPARE_AFTER = 3
+
+
+def cursor() -> psycopg.Cursor[Any]:
+    """A plain psycopg cursor on Django's connection: binds on the server and prepares, unlike Django's own.
+
+    Planning these statements takes as long as running them, and their shape leaves the planner no choice: so they are
+    prepared after a few runs, and planned once. Behind PgBouncer in transaction mode that needs its
+    `max_prepared_statements` (1.21 or later).
+    """
     connection.ensure_connection()
-    return psycopg.Cursor(connection.connection)
+    standing = connection.connection
+    if standing.prepare_threshold is None:
+        standing.prepare_threshold = PREPARE_AFTER
+        standing.execute("SET plan_cache_mode = force_generic_plan")
+    return psycopg.Cursor(standing)
 
 
 # --- claim --------------------------------------------------------------------------------------------------------
@@ -58,93 +70,92 @@ class Turn:
     now: datetime
 
 
+# One probe of the due index for each endpoint with something waiting. `m` is asked for only where fewer than wanted
+# were found: otherwise the scan is not walked further than needed.
 _FIND = """
-WITH RECURSIVE scan(endpoint_id, due_at, step, wrapped) AS (
-    (SELECT n.endpoint_id, n.next_attempt_at, 1, n.wrapped FROM (
-        (SELECT d.endpoint_id, d.next_attempt_at, false AS wrapped FROM delivery_delivery d
-         WHERE d.state IN ('pending', 'failed') AND d.endpoint_id > %(after)s
-         ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1)
-        UNION ALL
-        (SELECT d.endpoint_id, d.next_attempt_at, true FROM delivery_delivery d
-         WHERE d.state IN ('pending', 'failed') AND d.endpoint_id <= %(after)s
-         ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1)
-     ) n LIMIT 1)
+WITH RECURSIVE scan(endpoint_id, due_at, step) AS (
+    (SELECT d.endpoint_id, d.next_attempt_at, 1 FROM delivery_delivery d
+     WHERE d.state IN ('pending', 'failed') AND d.endpoint_id > %(after)s AND d.endpoint_id <= %(until)s
+     ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1)
     UNION ALL
-    SELECT n.endpoint_id, n.next_attempt_at, s.step + 1, n.wrapped
-    FROM scan s CROSS JOIN LATERAL (
-        SELECT u.* FROM (
-            (SELECT d.endpoint_id, d.next_attempt_at, s.wrapped AS wrapped FROM delivery_delivery d
-             WHERE d.state IN ('pending', 'failed') AND d.endpoint_id > s.endpoint_id
-               AND (NOT s.wrapped OR d.endpoint_id <= %(after)s)
-             ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1)
-            UNION ALL
-            (SELECT d.endpoint_id, d.next_attempt_at, true FROM delivery_delivery d
-             WHERE NOT s.wrapped AND d.state IN ('pending', 'failed') AND d.endpoint_id <= %(after)s
-             ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1)
-        ) u LIMIT 1
-    ) n
-    WHERE s.step < %(steps)s
+    SELECT n.endpoint_id, n.next_attempt_at, s.step + 1 FROM scan s CROSS JOIN LATERAL (
+        SELECT d.endpoint_id, d.next_attempt_at FROM delivery_delivery d
+        WHERE d.state IN ('pending', 'failed') AND d.endpoint_id > s.endpoint_id AND d.endpoint_id <= %(until)s
+        ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1
+    ) n WHERE s.step < %(steps)s
 ), held AS MATERIALIZED (
-    SELECT h.endpoint_id, e.version, h.breaker_state, h.consecutive_failures, h.cooldown_seconds, h.opened_at,
-           h.probe_at, h.probe_token, h.probe_until, h.tokens, h.tokens_at
-    FROM scan s
-    JOIN delivery_endpointhealth h ON h.endpoint_id = s.endpoint_id
-    JOIN delivery_endpoint e ON e.id = s.endpoint_id
-    WHERE s.due_at <= statement_timestamp() AND NOT e.is_held
-      AND (h.throttled_until IS NULL OR h.throttled_until <= statement_timestamp())
-      AND (h.breaker_state = 'closed'
-           OR (h.breaker_state = 'open' AND (h.probe_at IS NULL OR h.probe_at <= statement_timestamp()))
-           OR (h.breaker_state = 'half_open' AND (h.probe_until IS NULL OR h.probe_until <= statement_timestamp())))
-      AND (e.rate_per_minute IS NULL OR h.tokens IS NULL OR h.tokens_at IS NULL
-           OR h.tokens + extract(epoch FROM statement_timestamp() - h.tokens_at) * e.rate_per_minute / 60.0 >= 1)
+    SELECT l.* FROM scan s CROSS JOIN LATERAL (
+        SELECT h.endpoint_id, e.version, h.breaker_state, h.consecutive_failures, h.cooldown_seconds, h.opened_at,
+               h.probe_at, h.probe_token, h.probe_until, h.tokens, h.tokens_at
+        FROM delivery_endpointhealth h JOIN delivery_endpoint e ON e.id = h.endpoint_id
+        WHERE h.endpoint_id = s.endpoint_id AND e.id = s.endpoint_id AND NOT e.is_held
+          AND (h.throttled_until IS NULL OR h.throttled_until <= statement_timestamp())
+          AND (h.breaker_state = 'closed'
+               OR (h.breaker_state = 'open' AND (h.probe_at IS NULL OR h.probe_at <= statement_timestamp()))
+               OR (h.breaker_state = 'half_open'
+                   AND (h.probe_until IS NULL OR h.probe_until <= statement_timestamp())))
+          AND (e.rate_per_minute IS NULL OR h.tokens IS NULL OR h.tokens_at IS NULL
+               OR h.tokens + extract(epoch FROM statement_timestamp() - h.tokens_at) * e.rate_per_minute / 60.0 >= 1)
+        FOR NO KEY UPDATE OF h SKIP LOCKED
+    ) l
+    WHERE s.due_at <= statement_timestamp()
     LIMIT %(most)s
-    FOR NO KEY UPDATE OF h SKIP LOCKED
 )
-SELECT m.steps, m.last_id, clock_timestamp(), held.*
-FROM (SELECT count(*) AS steps, (array_agg(endpoint_id ORDER BY step DESC))[1] AS last_id FROM scan) m
+SELECT m.last_id, clock_timestamp(), held.*
+FROM (SELECT CASE WHEN (SELECT count(*) FROM held) < %(most)s
+                  THEN (SELECT max(endpoint_id) FROM scan HAVING count(*) >= %(steps)s) END AS last_id) m
 LEFT JOIN held ON true
 """
 
 
 @dataclass(slots=True)
 class Found:
-    """Endpoints to claim from, where the scan ended, and whether it has been round the whole circle."""
+    """Endpoints to claim from, and after which endpoint to look further; None where the range is used up."""
 
     turns: list[Turn]
-    last_id: int
-    is_whole_circle: bool
+    go_on_after: int | None
 
 
-def find(after: int, most: int) -> Found:
-    """Lock the health rows of up to `most` endpoints with something due that may be sent. Needs a transaction."""
+def find(after: int, until: int, most: int) -> Found:
+    """Lock the health rows of endpoints in (after, until] with something due that may be sent; up to `most`.
+
+    Looks at up to 512 endpoints. Needs a transaction.
+    """
     steps = max(SCAN_LEAST, min(SCAN_MOST, most * 4))
-    rows = cursor().execute(_FIND, {"after": after, "steps": steps, "most": most}, binary=True).fetchall()
-    turns = [Turn(*row[3:], row[2]) for row in rows if row[3] is not None]  # type: ignore[call-arg]
-    scanned, last_id = rows[0][0], rows[0][1]
-    return Found(turns, turns[-1].endpoint_id if len(turns) >= most else last_id or 0, scanned < steps)
+    parameters = {"after": after, "until": until, "steps": steps, "most": most}
+    rows = cursor().execute(_FIND, parameters, binary=True).fetchall()
+    turns = [Turn(*row[2:], row[1]) for row in rows if row[2] is not None]  # type: ignore[call-arg]
+    return Found(turns, turns[-1].endpoint_id if len(turns) >= most else rows[0][0])
 
 
+# `= ANY(ARRAY(…))` and `OFFSET 0` leave the planner one way: by primary key. Left to itself it hashes whole tables.
 _TAKE = """
 , taken AS (
     UPDATE delivery_delivery d
     SET state = 'in_flight', lease_token = %(token)s,
-        leased_until = clock_timestamp() + c.lease_seconds * interval '1 second',
-        next_attempt_at = clock_timestamp() + c.lease_seconds * interval '1 second'
-    FROM chosen c WHERE d.id = c.id
-    RETURNING d.id, d.event_id, d.endpoint_id, d.attempt_count, d.throttle_count, d.rescue_count, d.ordering_key, c.due
-)
-SELECT t.id, t.endpoint_id, t.attempt_count, t.throttle_count, t.rescue_count, t.ordering_key,
-       (extract(epoch FROM clock_timestamp() - t.due) * 1000)::float8,
-       e.uid, e.payload, e.correlation_id"""
+        leased_until = clock_timestamp() + %(lease)s * interval '1 second',
+        next_attempt_at = clock_timestamp() + %(lease)s * interval '1 second'
+    WHERE d.id = ANY(ARRAY(SELECT c.id FROM chosen c))
+    RETURNING d.id, d.event_id, d.endpoint_id, d.attempt_count, d.throttle_count, d.rescue_count, d.ordering_key
+), sent AS (
+    SELECT t.id, t.endpoint_id, t.attempt_count, t.throttle_count, t.rescue_count, t.ordering_key,
+           (extract(epoch FROM clock_timestamp() - c.due) * 1000)::float8 AS waited_ms,
+           e.uid, e.payload, e.correlation_id
+    FROM taken t JOIN chosen c ON c.id = t.id CROSS JOIN LATERAL (
+        SELECT v.uid, v.payload, v.correlation_id FROM delivery_event v WHERE v.id = t.event_id OFFSET 0
+    ) e
+)"""
 _TURNS = """
 WITH turn AS MATERIALIZED (
-    SELECT * FROM unnest(%(ids)s::bigint[], %(rooms)s::int[], %(caps)s::int[], %(leases)s::float8[])
-        AS t(endpoint_id, room, cap, lease_seconds)
+    SELECT * FROM unnest(%(ids)s::bigint[], %(rooms)s::int[], %(caps)s::int[]) AS t(endpoint_id, room, cap)
 )"""
+# A lease that has ended counts no more: its request, with a third of the lease's time, is over. It also keeps the count
+# from walking past all that was in flight since the last vacuum, however long somebody holds a snapshot.
 _ROOM = """GREATEST(0, LEAST(t.room, t.cap - (SELECT count(*) FROM delivery_delivery f
-                WHERE f.endpoint_id = t.endpoint_id AND f.state = 'in_flight')))"""
+                WHERE f.endpoint_id = t.endpoint_id AND f.state = 'in_flight'
+                  AND f.leased_until > statement_timestamp())))"""
 _CLAIM = f"""{_TURNS}, chosen AS MATERIALIZED (
-    SELECT d.id, d.due, t.lease_seconds FROM turn t CROSS JOIN LATERAL (
+    SELECT d.id, d.due FROM turn t CROSS JOIN LATERAL (
         SELECT d.id, d.next_attempt_at AS due FROM delivery_delivery d
         WHERE d.endpoint_id = t.endpoint_id AND d.state IN ('pending', 'failed')
           AND d.next_attempt_at <= statement_timestamp()
@@ -153,11 +164,11 @@ _CLAIM = f"""{_TURNS}, chosen AS MATERIALIZED (
         FOR NO KEY UPDATE SKIP LOCKED
     ) d
 ){_TAKE}
-FROM taken t JOIN delivery_event e ON e.id = t.event_id"""  # noqa: S608 - constants only
+SELECT * FROM sent"""  # noqa: S608 - constants only
 _CLAIM_IN_ORDER = f"""{_TURNS}, room AS MATERIALIZED (
-    SELECT t.endpoint_id, t.lease_seconds, {_ROOM} AS room FROM turn t
+    SELECT t.endpoint_id, {_ROOM} AS room FROM turn t
 ), seen AS MATERIALIZED (
-    SELECT d.*, t.room, t.lease_seconds FROM room t CROSS JOIN LATERAL (
+    SELECT d.*, t.room FROM room t CROSS JOIN LATERAL (
         SELECT d.id, d.endpoint_id, d.ordering_key, d.next_attempt_at AS due FROM delivery_delivery d
         WHERE d.endpoint_id = t.endpoint_id AND d.state IN ('pending', 'failed')
           AND d.next_attempt_at <= statement_timestamp()
@@ -176,13 +187,12 @@ _CLAIM_IN_ORDER = f"""{_TURNS}, room AS MATERIALIZED (
     FROM judged j WHERE d.id = j.id AND NOT j.is_first
     RETURNING 1
 ), chosen AS MATERIALIZED (
-    SELECT r.id, r.due, r.lease_seconds FROM (
+    SELECT r.id, r.due FROM (
         SELECT j.*, row_number() OVER (PARTITION BY j.endpoint_id ORDER BY j.due, j.id) AS place
         FROM judged j WHERE j.is_first
     ) r WHERE r.place <= r.room
-){_TAKE}, p.parked
-FROM (SELECT count(*) AS parked FROM parked) p
-LEFT JOIN taken t ON true LEFT JOIN delivery_event e ON e.id = t.event_id"""  # noqa: S608 - constants only
+){_TAKE}
+SELECT s.*, p.parked FROM (SELECT count(*) AS parked FROM parked) p LEFT JOIN sent s ON true"""  # noqa: S608 - constants only
 
 
 @dataclass(slots=True)
@@ -192,31 +202,30 @@ class Room:
     endpoint_id: int
     room: int
     cap: int
-    lease_seconds: float
 
 
 # id, endpoint_id, attempt_count, throttle_count, rescue_count, ordering_key, waited_ms, uid, payload, correlation_id
 ClaimedRow = tuple[int, int, int, int, int, str, float, str, bytes, str]
 
 
-def claim(rooms: Sequence[Room], token: UUID) -> list[ClaimedRow]:
+def claim(rooms: Sequence[Room], token: UUID, lease_seconds: float) -> list[ClaimedRow]:
     """Lease due rows of the endpoints whose health rows this transaction holds. Never more than their rooms."""
-    return cursor().execute(_CLAIM, _turns(rooms, token), binary=True).fetchall()
+    return cursor().execute(_CLAIM, _parameters(rooms, token, lease_seconds), binary=True).fetchall()
 
 
-def claim_in_order(rooms: Sequence[Room], token: UUID) -> tuple[list[ClaimedRow], int]:
+def claim_in_order(rooms: Sequence[Room], token: UUID, lease_seconds: float) -> tuple[list[ClaimedRow], int]:
     """The same for endpoints with an ordering key; also how many rows were parked to wait for their turn."""
-    parameters = {**_turns(rooms, token), "awaits_turn": AWAITS_TURN}
+    parameters = {**_parameters(rooms, token, lease_seconds), "awaits_turn": AWAITS_TURN}
     rows = cursor().execute(_CLAIM_IN_ORDER, parameters, binary=True).fetchall()
     return [row[:-1] for row in rows if row[0] is not None], rows[0][-1]  # type: ignore[misc]
 
 
-def _turns(rooms: Sequence[Room], token: UUID) -> dict[str, Any]:
+def _parameters(rooms: Sequence[Room], token: UUID, lease_seconds: float) -> dict[str, Any]:
     return {
         "ids": literal(room.endpoint_id for room in rooms),
         "rooms": literal(room.room for room in rooms),
         "caps": literal(room.cap for room in rooms),
-        "leases": literal(room.lease_seconds for room in rooms),
+        "lease": lease_seconds,
         "token": token,
     }
 
@@ -228,17 +237,20 @@ def literal(values: Iterable[Any]) -> str:
 
 # --- settle -------------------------------------------------------------------------------------------------------
 
+# `expected` is a column so that the planner does not see a constant state: it would walk the index of what is in flight
+# once for every row. The locks are taken in the order of `given`, whose ids come sorted.
 _SETTLE = """
 WITH given AS MATERIALIZED (
-    SELECT * FROM unnest(
+    SELECT g.*, 'in_flight'::text AS expected FROM unnest(
         %(ids)s::bigint[], %(tokens)s::uuid[], %(states)s::text[], %(costs)s::smallint[], %(throttles)s::smallint[],
         %(rescues)s::smallint[], %(delays)s::float8[], %(outcomes)s::text[], %(statuses)s::smallint[], %(ms)s::int[],
         %(errors)s::text[], %(fingerprints)s::text[]
     ) AS g(id, token, state, cost, throttle_count, rescue_count, delay, outcome, status, ms, error, fingerprint)
 ), mine AS MATERIALIZED (
-    SELECT d.id FROM delivery_delivery d JOIN given g ON g.id = d.id
-    WHERE d.state = 'in_flight' AND d.lease_token = g.token
-    ORDER BY d.id FOR NO KEY UPDATE OF d
+    SELECT l.id FROM given g CROSS JOIN LATERAL (
+        SELECT d.id FROM delivery_delivery d
+        WHERE d.id = g.id AND d.state = g.expected AND d.lease_token = g.token FOR NO KEY UPDATE
+    ) l
 )
 UPDATE delivery_delivery d
 SET state = g.state, attempt_count = d.attempt_count + g.cost, throttle_count = g.throttle_count,
@@ -248,8 +260,8 @@ SET state = g.state, attempt_count = d.attempt_count + g.cost, throttle_count = 
     fingerprint = g.fingerprint,
     delivered_at = CASE WHEN g.state = 'delivered' THEN statement_timestamp() END,
     finished_at = CASE WHEN g.state IN ('delivered', 'dead_letter') THEN statement_timestamp() END
-FROM given g JOIN mine m ON m.id = g.id
-WHERE d.id = g.id AND d.state = 'in_flight' AND d.lease_token = g.token
+FROM given g
+WHERE d.id = ANY(ARRAY(SELECT m.id FROM mine m)) AND d.id = g.id
 RETURNING d.id
 """
 

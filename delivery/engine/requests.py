@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import random
 import re
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from delivery.states import RequestForm
 from kernel.secrets import UndecryptableSecret
 
 LEASE_FACTOR = 3  # well above the transfer's own deadline, and still a crash is rescued soon
-LEASE_LEAST_SECONDS = 30.0
+LEASE_STEP_SECONDS = 15.0  # leases come in few sizes, since a claim's statement has one
 MAX_CONFIGS = 20_000
 UNUSABLE = (UndecryptableSecret, ValueError, TypeError, AttributeError)
 _HEX32 = re.compile(r"[0-9a-f]{32}")
@@ -144,7 +145,7 @@ def config_of(endpoint: Endpoint) -> Config:
         previous_secret=endpoint.previous_secret or "",
         previous_until=endpoint.previous_secret_until.timestamp() if endpoint.previous_secret_until else 0.0,
         timeout_ms=endpoint.timeout_ms,
-        lease_seconds=max(LEASE_LEAST_SECONDS, endpoint.timeout_ms / 1000 * LEASE_FACTOR),
+        lease_seconds=lease_of(endpoint.timeout_ms),
         max_attempts=endpoint.max_attempts,
         max_concurrency=endpoint.max_concurrency,
         in_order=bool(endpoint.ordering_key),
@@ -156,6 +157,11 @@ def config_of(endpoint: Endpoint) -> Config:
         client_certificate=_certificate_of(endpoint),
         ca_certificates=endpoint.ca_certificate.encode(),
     )
+
+
+def lease_of(timeout_ms: int) -> float:
+    """Seconds; rounded up to whole steps, two at least."""
+    return max(2, math.ceil(timeout_ms / 1000 * LEASE_FACTOR / LEASE_STEP_SECONDS)) * LEASE_STEP_SECONDS
 
 
 def _template_of(endpoint: Endpoint) -> Template | None:

@@ -67,6 +67,7 @@ class Health:
 
 def settle(verdicts: Sequence[Verdict], recorder: Recorder, worker: str) -> int:
     """Settle a batch; returns how many were still ours."""
+    verdicts = sorted(verdicts, key=_id_of)
     with transaction.atomic():
         may_hold = {v.claimed.config.id for v in verdicts if v.decision.is_refusal or v.decision.kind is Kind.GONE}
         if may_hold:
@@ -84,6 +85,10 @@ def settle(verdicts: Sequence[Verdict], recorder: Recorder, worker: str) -> int:
         claimed = verdict.claimed
         recorder.add(claimed.config.id, claimed.began_at, verdict.outcome, claimed.waited_ms, verdict.result)
     return len(ours)
+
+
+def _id_of(verdict: Verdict) -> int:
+    return verdict.claimed.id
 
 
 def _concerns_health(verdict: Verdict) -> bool:
