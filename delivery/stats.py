@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db import connection
 from django.db.models import F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum
 
 from delivery.models import Delivery, Endpoint, StatsMinute
@@ -19,11 +20,12 @@ from delivery.policy.outcomes import SUCCESSES
 from delivery.states import WAITING_STATES, BreakerState, State
 
 COUNT_LIMIT = 100_000
+HELD_SNAPSHOT_SECONDS = 300
 HELD = Q(is_held=True) | Q(health__breaker_state=BreakerState.OPEN)
 
 
 def delivery_summary(subscriber: str | None = None, *, now: datetime) -> dict[str, Any]:
-    """The keys of S2.9, and `held`, `oldest_held*`, `estimated`. Ages in seconds, times ISO 8601 UTC.
+    """The keys of S2.9, and `held`, `oldest_held*`, `estimated`, `warnings`. Ages in seconds, times ISO 8601 UTC.
 
     `oldest_pending` is how long the longest-waiting unheld delivery has been due; None when nothing is due.
     """
@@ -42,7 +44,24 @@ def delivery_summary(subscriber: str | None = None, *, now: datetime) -> dict[st
     summary |= _age("oldest_pending", oldest_due(subscriber, held=False), now)
     summary |= _age("oldest_held", oldest_due(subscriber, held=True), now)
     summary["estimated"] = sorted(set(estimated))
+    summary["warnings"] = warnings()
     return summary
+
+
+def warnings() -> list[str]:
+    """What slows everything down and is seen nowhere else: a snapshot that somebody holds keeps dead rows alive."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT max(extract(epoch FROM clock_timestamp() - xact_start)) FROM pg_stat_activity"
+            " WHERE backend_xmin IS NOT NULL AND datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        seconds = float(cursor.fetchone()[0] or 0)
+    if seconds < HELD_SNAPSHOT_SECONDS:
+        return []
+    return [
+        f"A database session has held a snapshot for {seconds / 60:.0f} minutes; claiming slows down until it ends. "
+        "Find it in pg_stat_activity by its xact_start, and end it."
+    ]
 
 
 def count(rows: QuerySet, limit: int = COUNT_LIMIT) -> tuple[int, bool]:

@@ -2,6 +2,6 @@
 verb has its own permission, asks before it acts, and says who did it and why.
 """
 
-from delivery.admin import deliveries, endpoints, events
+from delivery.admin import attempts, deliveries, endpoints, events, health
 
-__all__ = ["deliveries", "endpoints", "events"]
+__all__ = ["attempts", "deliveries", "endpoints", "events", "health"]

@@ -19,6 +19,7 @@ from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
 from delivery import lifecycle, stats, words
+from delivery.admin.attempts import OutcomeFilter
 from delivery.admin.events import payload_words
 from delivery.admin.lists import KeptAdmin, is_one
 from delivery.dead_letters import id_chunks
@@ -46,20 +47,6 @@ ENDPOINT_SHOWN = (
     "retry_delays",
     "max_attempts",
 )
-
-
-class OutcomeFilter(admin.SimpleListFilter):
-    """By the last attempt's outcome, in words."""
-
-    title = "last outcome"
-    parameter_name = "outcome"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(str(word), words.outcome(str(word))) for word in Outcome]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
-        field = "outcome" if queryset.model is Attempt else "last_outcome"
-        return queryset.filter(**{field: self.value()}) if self.value() else queryset
 
 
 @admin.register(Delivery)
@@ -276,50 +263,3 @@ def _attempt(row: Attempt, shows: bool) -> dict[str, Any]:
         "head": words.shown_safely(head) if head else "",
         "has_head": row.response_head is not None if shows else True,
     }
-
-
-@admin.register(Attempt)
-class AttemptAdmin(KeptAdmin):
-    list_display = ("number", "delivery_id", "endpoint_id", "outcome_words", "started", "took", "address")
-    list_filter = (OutcomeFilter,)
-    search_numbers = ("pk", "delivery_id")
-    search_help_text = "Attempt or delivery id"
-    ordering = ("-id",)
-    fields = (
-        "delivery_link",
-        "number",
-        "outcome_words",
-        "error",
-        "started_at",
-        "phase_words",
-        "address",
-        "key_ids",
-        "is_probe",
-        "worker",
-        "retry_at",
-    )
-    readonly_fields = fields
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Attempt]:
-        return super().get_queryset(request).defer("response_head")
-
-    @display(description="Outcome")
-    def outcome_words(self, obj: Attempt) -> str:
-        return words.outcome(obj.outcome, obj.status_code)
-
-    @display(description="Started", ordering="started_at")
-    def started(self, obj: Attempt) -> str:
-        return words.moment(obj.started_at)
-
-    @display(description="Took")
-    def took(self, obj: Attempt) -> str:
-        return "—" if obj.total_ms is None else words.milliseconds(obj.total_ms)
-
-    @display(description="Phases")
-    def phase_words(self, obj: Attempt) -> str:
-        return " · ".join(f"{name} {value}" for name, value in words.phases(obj)) or "—"
-
-    @display(description="Delivery")
-    def delivery_link(self, obj: Attempt) -> str:
-        address = reverse("admin:delivery_delivery_change", args=[obj.delivery_id])
-        return format_html('<a class="underline" href="{}">Delivery {}</a>', address, obj.delivery_id)

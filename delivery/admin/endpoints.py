@@ -17,9 +17,10 @@ from unfold.enums import ActionVariant
 
 from delivery import endpoints, stats, words
 from delivery.admin.forms import EndpointForm, RotationForm
-from delivery.admin.lists import EstimatingPaginator, KeptAdmin, is_one
+from delivery.admin.health import health_panel
+from delivery.admin.lists import EstimatingPaginator, is_one
 from delivery.errors import DeliveryError
-from delivery.models import Endpoint, EndpointHealth
+from delivery.models import Endpoint
 from delivery.policy.postback import masked
 from kernel.confirm import OptionalReasonForm, ReasonForm, actor_of, run_verb
 
@@ -196,7 +197,7 @@ class EndpointAdmin(ModelAdmin):
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         endpoint = self.get_queryset(request).filter(pk=object_id).first() if object_id.isdigit() else None
-        panel = {"panel": _panel(endpoint)} if endpoint else {}
+        panel = {"panel": health_panel(endpoint)} if endpoint else {}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **panel})
 
     # --- the verbs
@@ -312,67 +313,3 @@ class EndpointAdmin(ModelAdmin):
             "Its past deliveries stay. This cannot be undone; pause it instead if you are not sure.",
         ]
         return self._run(request, object_id, title="Delete", says=says, button="Delete it", act=act, is_danger=True)
-
-
-def _panel(endpoint: Endpoint) -> dict[str, Any]:
-    """What the page shows above the form."""
-    health, now = endpoint.health, timezone.now()
-    good, total = stats.success_last_day([endpoint.pk], now).get(endpoint.pk, (0, 0))
-    trend = None
-    if health.p95_ms and health.p95_day_before_ms:
-        trend = f"{(health.p95_ms / health.p95_day_before_ms - 1) * 100:+.0f} % against the day before"
-    return {
-        "endpoint": endpoint,
-        "state": words.endpoint_state(endpoint),
-        "state_colour": words.ENDPOINT_COLOURS[words.endpoint_state(endpoint)],
-        "breaker": health.get_breaker_state_display(),
-        "breaker_colour": words.BREAKER_COLOURS[health.get_breaker_state_display()],
-        "held": words.why_held(endpoint, health, now).replace("Its endpoint", "It"),
-        "waiting": stats.waiting_at([endpoint.pk])[endpoint.pk],
-        "success": f"{100 * good / total:.1f} % of {total:,} attempts" if total else "no attempts",
-        "last_success": words.moment(health.last_success_at),
-        "last_failure": words.moment(health.last_failure_at),
-        "failures": f"{health.consecutive_failures} of {endpoint.breaker_threshold} that open the breaker",
-        "secret_changed": words.moment(endpoint.secret_changed_at),
-        "percentiles": [
-            (name, words.milliseconds(value) if value is not None else "—")
-            for name, value in (("p50", health.p50_ms), ("p95", health.p95_ms), ("p99", health.p99_ms))
-        ],
-        "trend": trend,
-        "phases": [
-            (name, words.milliseconds(health.phases[phase]["p95"]))
-            for phase, name in words.PHASES.items()
-            if health.phases.get(phase, {}).get("p95") is not None
-        ],
-        "gives_up": endpoints.gives_up(endpoint),
-        "health": health,
-        "deliveries": f"{reverse('admin:delivery_delivery_changelist')}?endpoint__id__exact={endpoint.pk}",
-    }
-
-
-@admin.register(EndpointHealth)
-class EndpointHealthAdmin(KeptAdmin):
-    list_display = (
-        "endpoint_label",
-        "breaker_badge",
-        "consecutive_failures",
-        "p50_ms",
-        "p95_ms",
-        "p99_ms",
-        "sample_count",
-    )
-    list_filter = ("breaker_state", "is_slow")
-    ordering = ("-p95_ms",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[EndpointHealth]:
-        named = ("endpoint__id", "endpoint__name", "endpoint__host")
-        own = tuple(field.name for field in EndpointHealth._meta.concrete_fields)
-        return super().get_queryset(request).select_related("endpoint").only(*own, *named)
-
-    @display(description="Endpoint", ordering="endpoint_id")
-    def endpoint_label(self, obj: EndpointHealth) -> str:
-        return str(obj.endpoint)
-
-    @display(description="Breaker", label=words.BREAKER_COLOURS)
-    def breaker_badge(self, obj: EndpointHealth) -> str:
-        return obj.get_breaker_state_display()

@@ -18,8 +18,7 @@ from rest_framework.response import Response
 
 from delivery import endpoint_rules, endpoints, previews, replays, stats
 from delivery.api.base import ApiViews, need
-from delivery.api.serializers import (
-    DeliveryOut,
+from delivery.api.endpoint_shapes import (
     EndpointChanges,
     EndpointIn,
     EndpointOut,
@@ -27,11 +26,11 @@ from delivery.api.serializers import (
     HealthOut,
     PreviewIn,
     PreviewOut,
-    ReasonIn,
     ReplayIn,
     ReplayOut,
     RotationIn,
 )
+from delivery.api.serializers import DeliveryOut, ReasonIn
 from delivery.models import Endpoint, Event
 from kernel.auth import HasScope, narrow, subscriber_for
 from kernel.idempotency import idempotent

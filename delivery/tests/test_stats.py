@@ -17,7 +17,7 @@ def test_an_empty_system():
     assert summary["pending"] == summary["held"] == summary["failed_last_hour"] == 0
     assert summary["oldest_pending"] is None
     assert summary["avg_delivery_ms_last_hour"] is None
-    assert summary["estimated"] == []
+    assert summary["estimated"] == summary["warnings"] == []
 
 
 def test_held_is_apart_from_waiting(django_assert_num_queries):
@@ -30,7 +30,7 @@ def test_held_is_apart_from_waiting(django_assert_num_queries):
     factories.delivery(broken, state="failed", next_attempt_at=NOW - timedelta(seconds=10))
     factories.delivery(open_one, state="dead_letter")
     factories.delivery(open_one, state="delivered")
-    with django_assert_num_queries(10):
+    with django_assert_num_queries(11):
         summary = stats.delivery_summary(now=NOW)
     assert (summary["pending"], summary["awaiting_retry"], summary["held"]) == (1, 1, 2)
     assert (summary["in_flight"], summary["dead_letter"]) == (0, 1)
@@ -65,3 +65,16 @@ def test_slow_endpoints_need_samples():
     factories.endpoint(health={"p95_ms": 2500, "sample_count": 19})
     factories.endpoint(health={"p95_ms": 1999, "sample_count": 200})
     assert [row["id"] for row in stats.slow_endpoints()] == [slow.pk]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_held_snapshot_is_a_warning(monkeypatch):
+    import psycopg
+    from django.db import connection
+
+    monkeypatch.setattr(stats, "HELD_SNAPSHOT_SECONDS", 0.001)
+    with psycopg.connect(**connection.get_connection_params() | {"cursor_factory": None}) as other:
+        other.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        other.execute("SELECT count(*) FROM delivery_event")
+        (warning,) = stats.warnings()
+    assert "pg_stat_activity" in warning

@@ -1,0 +1,194 @@
+"""The shapes of `/endpoints/`. Whole URLs, header values and secrets only for those who may see them."""
+
+from __future__ import annotations
+
+from rest_framework import serializers
+
+from delivery import endpoints
+from delivery.api.base import may_see_urls
+from delivery.api.serializers import ReasonIn, Strict
+from delivery.models import Endpoint
+from delivery.policy.postback import masked
+
+MASKED = "•••"
+
+
+class EndpointIn(Strict, serializers.ModelSerializer):
+    """What a caller may set. `secret` may be brought along on creation; otherwise one is made."""
+
+    url = serializers.CharField(max_length=8000, help_text="Where events go; for a postback, the URL template.")
+    headers = serializers.DictField(child=serializers.CharField(allow_blank=True), required=False, allow_null=True)
+    body_rule = serializers.DictField(
+        child=serializers.CharField(max_length=1_000),
+        required=False,
+        allow_null=True,
+        help_text='What a 2xx body must say: {"success": "ok", "duplicate": "had it", "refused": "invalid|expired"}.',
+    )
+    client_certificate = serializers.CharField(required=False, allow_blank=True, write_only=True)
+    secret = serializers.CharField(required=False, write_only=True, max_length=200)
+
+    class Meta:
+        model = Endpoint
+        fields = (
+            "name",
+            "subscriber",
+            "event_types",
+            "url",
+            "request_form",
+            "method",
+            "body_template",
+            "body_content_type",
+            "missing_field",
+            "missing_default",
+            "body_rule",
+            "ordering_key",
+            "headers",
+            "retry_profile",
+            "retry_delays",
+            "max_attempts",
+            "timeout_ms",
+            "max_concurrency",
+            "rate_per_minute",
+            "rate_burst",
+            "transient_codes",
+            "breaker_threshold",
+            "breaker_cooldown_seconds",
+            "signature_scheme",
+            "ca_certificate",
+            "client_certificate",
+            "secret",
+        )
+
+
+class EndpointChanges(EndpointIn):
+    """Subscriber and keys never change by PATCH: a secret is rotated."""
+
+    class Meta(EndpointIn.Meta):
+        fields = tuple(  # type: ignore[assignment]
+            name for name in EndpointIn.Meta.fields if name not in ("subscriber", "secret", "signature_scheme")
+        )
+
+    secret = None  # type: ignore[assignment]
+
+
+class EndpointOut(serializers.ModelSerializer):
+    id = serializers.CharField(read_only=True)
+    state = serializers.ChoiceField(choices=["active", "paused", "needs_attention", "disabled", "deleted"])
+    url = serializers.SerializerMethodField(help_text="Masked for those who may not write endpoints.")
+    headers = serializers.SerializerMethodField()
+    gives_up = serializers.SerializerMethodField(help_text="In words, when a delivery becomes a dead letter.")
+    has_client_certificate = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Endpoint
+        fields = (
+            "id",
+            "state",
+            "hold_reason",
+            "host",
+            *(name for name in EndpointIn.Meta.fields if name not in ("secret", "client_certificate")),
+            "gives_up",
+            "has_client_certificate",
+            "public_key",
+            "secret_changed_at",
+            "previous_secret_until",
+            "paused_at",
+            "disabled_at",
+            "attention_at",
+            "created_at",
+            "updated_at",
+        )
+        read_only_fields = fields
+
+    def get_url(self, endpoint: Endpoint) -> str:
+        return endpoint.url if may_see_urls(self.context["request"]) else masked(endpoint.url)
+
+    def get_headers(self, endpoint: Endpoint) -> dict[str, str]:
+        whole = may_see_urls(self.context["request"])
+        headers: dict[str, str] = endpoint.headers or {}  # type: ignore[assignment]
+        return {name: value if whole else MASKED for name, value in headers.items()}
+
+    def get_gives_up(self, endpoint: Endpoint) -> str:
+        return endpoints.gives_up(endpoint)
+
+    def get_has_client_certificate(self, endpoint: Endpoint) -> bool:
+        return bool(endpoint.client_certificate)
+
+
+class EndpointWithSecret(EndpointOut):
+    """The answer to creation and rotation: the only ones that tell the secret."""
+
+    secret = serializers.CharField(help_text="Shown this once.")
+
+    class Meta(EndpointOut.Meta):
+        fields = (*EndpointOut.Meta.fields, "secret")
+        read_only_fields = fields
+
+
+class RotationIn(ReasonIn):
+    secret = serializers.CharField(required=False, default="", max_length=200)
+    signature_scheme = serializers.ChoiceField(choices=["v1", "v1a"], required=False)
+    overlap_seconds = serializers.IntegerField(min_value=0, max_value=30 * 86_400, required=False, default=86_400)
+
+
+class ReplayIn(ReasonIn):
+    """Events by id, or those recorded from `since` until `until` that the endpoint's filter (or `types`) matches."""
+
+    events = serializers.ListField(child=serializers.RegexField("^[0-9]{1,18}$"), required=False, max_length=10_000)
+    since = serializers.DateTimeField(required=False)
+    until = serializers.DateTimeField(required=False)
+    types = serializers.ListField(child=serializers.CharField(max_length=100), required=False, max_length=100)
+    after = serializers.RegexField("^[0-9]{1,18}$", required=False, default="0", help_text="`next_after` of the last.")
+
+
+class ReplayOut(serializers.Serializer):
+    deliveries = serializers.IntegerField()
+    next_after = serializers.CharField(allow_null=True, help_text="Not null: there is more; call again with `after`.")
+
+
+class PreviewIn(Strict):
+    """An event, recorded (`event`) or made up (`type`, `data`); and changes to the template not saved yet."""
+
+    event = serializers.RegexField("^[0-9]{1,18}$", required=False)
+    type = serializers.CharField(required=False, default="endpoint.test", max_length=100)
+    data = serializers.DictField(required=False, default=dict)  # type: ignore[assignment]
+    url = serializers.CharField(required=False, max_length=8000)
+    method = serializers.ChoiceField(choices=["GET", "POST", "PUT"], required=False)
+    body_template = serializers.CharField(required=False, allow_blank=True)
+    body_content_type = serializers.CharField(required=False, allow_blank=True)
+    missing_field = serializers.ChoiceField(choices=["refuse", "empty", "default"], required=False)
+    missing_default = serializers.CharField(required=False, allow_blank=True)
+
+
+class PreviewOut(serializers.Serializer):
+    method = serializers.CharField()
+    url = serializers.CharField()
+    body = serializers.CharField(allow_blank=True)
+    content_type = serializers.CharField(allow_blank=True)
+    fields_used = serializers.ListField(child=serializers.CharField())
+    missing_fields = serializers.ListField(child=serializers.CharField())
+
+
+class HealthOut(serializers.Serializer):
+    state = serializers.CharField()
+    hold_reason = serializers.CharField(allow_blank=True)
+    breaker = serializers.ChoiceField(choices=["closed", "open", "half_open"])
+    consecutive_failures = serializers.IntegerField()
+    threshold = serializers.IntegerField()
+    opened_at = serializers.DateTimeField(allow_null=True)
+    probe_at = serializers.DateTimeField(allow_null=True)
+    cooldown_seconds = serializers.IntegerField()
+    throttled_until = serializers.DateTimeField(allow_null=True)
+    last_success_at = serializers.DateTimeField(allow_null=True)
+    last_failure_at = serializers.DateTimeField(allow_null=True)
+    p50_ms = serializers.FloatField(allow_null=True)
+    p95_ms = serializers.FloatField(allow_null=True)
+    p99_ms = serializers.FloatField(allow_null=True)
+    p95_day_before_ms = serializers.FloatField(allow_null=True)
+    sample_count = serializers.IntegerField()
+    phases = serializers.DictField()
+    is_slow = serializers.BooleanField()
+    measured_at = serializers.DateTimeField(allow_null=True)
+    waiting = serializers.IntegerField(help_text="Deliveries that wait; counted up to 100,000.")
+    delivered_last_day = serializers.IntegerField()
+    attempts_last_day = serializers.IntegerField()
