@@ -22,6 +22,23 @@ from webhooks import inbox
 from webhooks.errors import CannotReplay
 from webhooks.models import InboundEvent, Outcome, Refusal
 
+SHOWN = (
+    "id",
+    "source",
+    "provider",
+    "verdict",
+    "verdict_reason",
+    "outcome",
+    "reason",
+    "results",
+    "correlation_id",
+    "duplicate_count",
+    "body_bytes",
+    "parked_until",
+    "received_at",
+    "judged_at",
+)
+
 
 class ResultSerializer(serializers.Serializer):
     """What one job's news did."""
@@ -39,23 +56,8 @@ class InboundEventSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = InboundEvent
-        fields = (
-            "id",
-            "source",
-            "provider",
-            "verdict",
-            "verdict_reason",
-            "outcome",
-            "reason",
-            "results",
-            "correlation_id",
-            "duplicate_count",
-            "body_bytes",
-            "parked_until",
-            "received_at",
-            "judged_at",
-        )
-        read_only_fields = fields
+        fields: tuple[str, ...] = SHOWN
+        read_only_fields: tuple[str, ...] = fields
 
     def get_results(self, event: InboundEvent) -> list[dict[str, Any]]:
         mine: set[int] | None = self.context.get("own_tasks")
@@ -70,8 +72,8 @@ class InboundEventDetailSerializer(InboundEventSerializer):
     body_base64 = serializers.SerializerMethodField()
 
     class Meta(InboundEventSerializer.Meta):
-        fields = (*InboundEventSerializer.Meta.fields, "headers", "remote_addr", "body", "body_base64")
-        read_only_fields = fields
+        fields: tuple[str, ...] = (*SHOWN, "headers", "remote_addr", "body", "body_base64")
+        read_only_fields: tuple[str, ...] = fields
 
     def get_body(self, event: InboundEvent) -> str | None:
         return _as_text(event.body) if self.context["may_see_body"] else None
@@ -128,9 +130,11 @@ class InboundEventViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, view
         return InboundEventDetailSerializer if self.action == "retrieve" else InboundEventSerializer
 
     def get_serializer(self, *args: Any, **kwargs: Any) -> serializers.BaseSerializer:
-        context = self.get_serializer_context()
-        context["may_see_body"] = _may_see_body(self.request)
-        context["own_tasks"] = _own_tasks(self.request, args[0] if args else [])
+        context = {
+            **self.get_serializer_context(),
+            "may_see_body": _may_see_body(self.request),
+            "own_tasks": _own_tasks(self.request, args[0] if args else []),
+        }
         return self.get_serializer_class()(*args, **{**kwargs, "context": context})
 
     @extend_schema(request=ReplaySerializer, responses=ReplayedSerializer)
@@ -170,7 +174,7 @@ def _with_task(row: dict[str, Any]) -> dict[str, Any]:
     return {**shown, "task": str(row["task_id"])} if "task_id" in row else shown
 
 
-def _as_text(body: bytes) -> str | None:
+def _as_text(body: bytes | memoryview) -> str | None:
     try:
         return bytes(body).decode("utf-8")
     except UnicodeDecodeError:

@@ -52,12 +52,12 @@ def next_step(event: InboundEvent) -> str:
     return _DONE.get(event.reason, "Nothing: what it said was taken in.")
 
 
-_REFUSED = {
+_REFUSED: dict[str, str] = {
     Refusal.TIMESTAMP: "Nothing changed. If it was genuine, one of the two clocks is wrong, or it waited too long.",
     Refusal.SIGNATURE_MISSING: "Nothing changed. If it was genuine, signing is not switched on at the provider.",
     Refusal.NO_SECRET: "Set the provider's signing secret in the environment and restart; the poll fills the gap.",
 }
-_DONE = {
+_DONE: dict[str, str] = {
     Reason.TASK_NOT_FOUND: "Nothing, if the job was started by somebody else. Otherwise look for its orphaned start.",
     Reason.UNKNOWN_STATUS: "The provider said a status that its adapter does not know. Add it there, then replay.",
     Reason.UNKNOWN_EVENT: "Nothing, unless the event matters: then teach the provider's adapter, and replay it.",

@@ -109,5 +109,5 @@ def _run(admin: ModelAdmin, request: HttpRequest, model: Any, ids: Sequence[int]
         part = ids[start : start + CHUNK]
         said = verb.run(part, actor=actor_of(request), reason=reason)
         rows = model.objects.filter(pk__in=part).only("pk", "kind")
-        LogEntry.objects.log_actions(request.user.pk, rows, CHANGE, change_message=f"{verb.label}: {reason}")
+        LogEntry.objects.log_actions(request.user.pk or 0, rows, CHANGE, change_message=f"{verb.label}: {reason}")
         admin.message_user(request, said, messages.SUCCESS)

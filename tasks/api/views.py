@@ -188,6 +188,6 @@ def _checked(serializer: type[serializers.Serializer], request: Request) -> dict
     return asked.validated_data
 
 
-def _by(request: Request) -> dict[str, str]:
+def _by(request: Request) -> dict[str, Any]:
     """Who acts and why, for a verb."""
     return {"actor": caller_of(request).name, "reason": _checked(ReasonSerializer, request)["reason"]}

@@ -87,7 +87,7 @@ class Command(BaseCommand):
             raise CommandError(f"The tasks of batch {batch.pk} {words}: see {url}")
 
     def _wait(self, batch: Batch, options: dict[str, Any]) -> None:
-        out = sys.stderr if options["json"] else self.stdout._out  # type: ignore[attr-defined]
+        out: Any = sys.stderr if options["json"] else self.stdout._out  # type: ignore[attr-defined]
         try:
             waiting.show(batch, out, follow=options["follow"], timeout=options["timeout"])
         except KeyboardInterrupt:
