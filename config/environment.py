@@ -85,6 +85,11 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("SANDBOX_RECEIVER_URL", "Sample webhook receiver (demo and test only)."),
     Variable("DEMO_ADMIN_USERNAME", "Operator that `bootstrap_demo` makes (demo only)."),
     Variable("DEMO_ADMIN_PASSWORD", "That operator's password (demo only).", secret=True),
+    Variable(
+        "DEMO_ENDPOINT_SECRET",
+        "Signing secret of the sample endpoint that `bootstrap_demo` makes (demo only).",
+        secret=True,
+    ),
     Variable("DEMO_API_KEY", "API key that `bootstrap_demo` makes (demo only).", secret=True),
 )
 _BY_NAME = {variable.name: variable for variable in VARIABLES}

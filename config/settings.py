@@ -246,6 +246,7 @@ LIVE_ALLOWED_ORIGINS = env.read_list("LIVE_ALLOWED_ORIGINS")
 DEMO_ADMIN_USERNAME = env.read("DEMO_ADMIN_USERNAME") if DEMO else ""
 DEMO_ADMIN_PASSWORD = env.read("DEMO_ADMIN_PASSWORD") if DEMO else ""
 DEMO_API_KEY = env.read("DEMO_API_KEY") if DEMO else ""
+DEMO_ENDPOINT_SECRET = env.read("DEMO_ENDPOINT_SECRET") if DEMO else ""
 
 LOGGING_CONFIG = None
 LOGGING = logging_config(env.read("LOG_FORMAT"), env.read("LOG_LEVEL"))

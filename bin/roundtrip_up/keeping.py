@@ -23,6 +23,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     "admin_password": lambda: secrets.token_urlsafe(12),
     "api_key": lambda: f"rt_{secrets.token_hex(6)}_{secrets.token_hex(32)}",
     "sandbox_provider_key": lambda: "sk_sandbox_" + secrets.token_hex(16),
+    "demo_endpoint_secret": lambda: "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode(),
     "sandbox_webhook_secret": lambda: "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode(),
 }
 

@@ -1,5 +1,6 @@
 """The processes of one Roundtrip and the environment they get. Logs and `deploy/` use the names given here."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +57,9 @@ def settings(
             "SANDBOX_RECEIVER_URL": addresses.receiver_url,
             "SANDBOX_PROVIDER_KEY": kept["sandbox_provider_key"],
             "SANDBOX_WEBHOOK_SECRET": kept["sandbox_webhook_secret"],
+            # The sample endpoint signs with it, and the receiver, which starts later and forgets, verifies with it.
+            "DEMO_ENDPOINT_SECRET": kept["demo_endpoint_secret"],
+            "SANDBOX_RECEIVER_SECRETS": json.dumps({"/ok": kept["demo_endpoint_secret"]}),
         }
     chosen = {name: environ.get(name, value) for name, value in ours.items() if f"{name}_FILE" not in environ}
     return {**chosen, **urls}
