@@ -117,7 +117,7 @@ def _read(name: str, kind: Kind) -> list[dict[str, Any]]:
 
 def _shown(batch: Batch, url: str) -> dict[str, Any]:
     return {
-        "batch": str(batch.pk),
+        "id": str(batch.pk),
         "kind": batch.kind,
         "state": batch.state,
         "outcome": batch.outcome or None,
