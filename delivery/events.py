@@ -11,17 +11,18 @@ import json
 import re
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db import IntegrityError, transaction
-from django.db.models import DateTimeField, Func
+from django.db import transaction
 from django.utils import timezone
 
+from delivery.engine import outbox
 from delivery.engine.wake import wake
 from delivery.errors import InvalidEvent, UidTaken
-from delivery.models import Delivery, Endpoint, Event
+from delivery.models import Endpoint, Event
 from kernel import correlation
 from kernel.touched import touched
 
@@ -52,7 +53,6 @@ class _Wanting:
     types: frozenset[str]
     prefixes: tuple[str, ...]
     ordering_key: str
-    now: datetime = field(compare=False)
 
     def wants(self, event_type: str) -> bool:
         return not (self.types or self.prefixes) or event_type in self.types or event_type.startswith(self.prefixes)
@@ -80,7 +80,8 @@ def record_many(new: Sequence[NewEvent]) -> list[Event]:
     """
     now = timezone.now()
     events = [_event(item, now) for item in new]
-    with transaction.atomic(savepoint=False):
+    # A refusal comes before anything is written, so the caller's transaction lives on; it needs no savepoint for that.
+    with nullcontext() if transaction.get_connection().in_atomic_block else transaction.atomic():
         fresh = _insert(events, new)
         if fresh:
             _fan_out(fresh)
@@ -151,23 +152,19 @@ def _refuse_bad(item: NewEvent) -> None:
 def _insert(events: list[Event], new: Sequence[NewEvent]) -> list[Event]:
     """Insert what is not there yet; `events` are replaced in place by those that stand. Returns the fresh ones."""
     named = {index for index, item in enumerate(new) if item.uid is not None}
-    if not named:
-        Event.objects.bulk_create(_matched(events), batch_size=CHUNK)
-        return events
-    for attempt in range(3):
-        fresh = _keep_standing(events, new, named)
-        if not fresh:
-            return []
-        try:
-            with transaction.atomic():  # another caller may record the same uid at this moment
-                Event.objects.bulk_create(_matched(fresh), batch_size=CHUNK)
-            return fresh
-        except IntegrityError:
-            if attempt == 2:
-                raise
-            for event in fresh:
-                event.pk = None
-    return []
+    fresh = _keep_standing(events, new, named) if named else events
+    if not fresh:
+        return []
+    lost: list[Event] = []
+    _match(fresh)
+    for start in range(0, len(fresh), CHUNK):
+        lost += outbox.insert_events(fresh[start : start + CHUNK])
+    if lost:  # another caller recorded the same uid at this moment, and has committed: now it stands
+        transaction.set_rollback(True)  # should the next line raise, nothing of this call may stay
+        if any(event.pk is None for event in _keep_standing(events, new, named)):
+            raise UidTaken("Another transaction records the same uid at this moment. Try again.", field="uid")
+        transaction.set_rollback(False)
+    return [event for event in fresh if event.pk is not None]
 
 
 def _keep_standing(events: list[Event], new: Sequence[NewEvent], named: set[int]) -> list[Event]:
@@ -180,7 +177,7 @@ def _keep_standing(events: list[Event], new: Sequence[NewEvent], named: set[int]
     fresh: list[Event] = []
     for index, event in enumerate(events):
         known = standing.get((event.subscriber, event.uid)) if index in named else None
-        if known is None or known is event:
+        if known is None or (event.pk is not None and known.pk == event.pk):
             standing[event.subscriber, event.uid] = event
             fresh.append(event)
         elif _is_same(known, new[index]):
@@ -201,14 +198,13 @@ def _is_same(known: Event, item: NewEvent) -> bool:
 # --- fan-out ------------------------------------------------------------------------------------------------------
 
 
-def _matched(events: list[Event]) -> list[Event]:
+def _match(events: list[Event]) -> None:
     """Count for each event who wants it, so that what was owed is on record even when rows are gone."""
     wanting = _wanting({event.subscriber for event in events})
     for event in events:
         matches = [endpoint for endpoint in wanting.get(event.subscriber, ()) if endpoint.wants(event.type)]
         event.delivery_count = len(matches)
         event.matches = matches  # type: ignore[attr-defined]
-    return events
 
 
 def _wanting(subscribers: Iterable[str]) -> dict[str, list[_Wanting]]:
@@ -216,32 +212,25 @@ def _wanting(subscribers: Iterable[str]) -> dict[str, list[_Wanting]]:
     rows = (
         Endpoint.objects.filter(subscriber__in=list(subscribers), deleted_at__isnull=True)
         .order_by("id")
-        # The database's clock, by which the claim judges what is due.
-        .annotate(now=Func(function="clock_timestamp", output_field=DateTimeField()))
-        .values_list("id", "subscriber", "event_types", "ordering_key", "now")
+        .values_list("id", "subscriber", "event_types", "ordering_key")
     )
     found: dict[str, list[_Wanting]] = {}
-    for pk, subscriber, filters, ordering_key, now in rows:
+    for pk, subscriber, filters, ordering_key in rows:
         types = frozenset(entry for entry in filters if not entry.endswith("*"))
         prefixes = tuple(entry[:-1] for entry in filters if entry.endswith("*"))
-        found.setdefault(subscriber, []).append(_Wanting(pk, types, prefixes, ordering_key, now))
+        found.setdefault(subscriber, []).append(_Wanting(pk, types, prefixes, ordering_key))
     return found
 
 
 def _fan_out(events: list[Event]) -> None:
-    deliveries = [
-        Delivery(
-            event_id=event.pk,
-            endpoint_id=endpoint.id,
-            next_attempt_at=endpoint.now,
-            created_at=endpoint.now,
-            ordering_key=ordering_value(event, endpoint.ordering_key) if endpoint.ordering_key else "",
-        )
+    rows = [
+        (event.pk, endpoint.id, ordering_value(event, endpoint.ordering_key) if endpoint.ordering_key else "")
         for event in events
         for endpoint in event.matches  # type: ignore[attr-defined]
     ]
-    if deliveries:
-        Delivery.objects.bulk_create(deliveries, batch_size=CHUNK)
+    for start in range(0, len(rows), CHUNK):
+        outbox.insert_deliveries(rows[start : start + CHUNK])
+    if rows:
         wake()
     touched("deliveries", "stats")
 
