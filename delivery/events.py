@@ -159,12 +159,19 @@ def _insert(events: list[Event], new: Sequence[NewEvent]) -> list[Event]:
     _match(fresh)
     for start in range(0, len(fresh), CHUNK):
         lost += outbox.insert_events(fresh[start : start + CHUNK])
-    if lost:  # another caller recorded the same uid at this moment, and has committed: now it stands
-        transaction.set_rollback(True)  # should the next line raise, nothing of this call may stay
+    if lost:
+        _make_way(events, new, named)
+    return [event for event in fresh if event.pk is not None]
+
+
+def _make_way(events: list[Event], new: Sequence[NewEvent], named: set[int]) -> None:
+    """Another caller recorded one of the uids at this moment, and has committed: now it stands."""
+    try:
         if any(event.pk is None for event in _keep_standing(events, new, named)):
             raise UidTaken("Another transaction records the same uid at this moment. Try again.", field="uid")
-        transaction.set_rollback(False)
-    return [event for event in fresh if event.pk is not None]
+    except UidTaken:
+        transaction.set_rollback(True)  # the other events of this call are in already, and may not stay
+        raise
 
 
 def _keep_standing(events: list[Event], new: Sequence[NewEvent], named: set[int]) -> list[Event]:
