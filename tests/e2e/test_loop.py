@@ -33,8 +33,8 @@ def told(system, batch_id):
     found: dict[str, set[str]] = {task: set() for task in tasks}
     for entry in system.journal(path="/ok"):
         body = json.loads(entry["body"])
-        if body["type"] == "task.succeeded" and body["data"]["id"] in tasks:
-            found[body["data"]["id"]].add(entry["webhook_id"])
+        if body["type"] == "task.succeeded" and body["data"]["task_id"] in tasks:
+            found[body["data"]["task_id"]].add(entry["webhook_id"])
     return found
 
 

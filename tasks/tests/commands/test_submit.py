@@ -43,7 +43,7 @@ def finish(batch_id: str, state: State = State.SUCCEEDED, result=None) -> Batch:
 def test_a_file_becomes_a_batch(searches):
     shown = submit(searches, "--kind", "map-search", "--subscriber", "acme", "--reference", "april")
     batch = Batch.objects.get()
-    assert shown["batch"] == str(batch.pk)
+    assert shown["id"] == str(batch.pk)
     assert (shown["state"], shown["total"], shown["url"]) == ("running", 2, f"https://jobs.example/batches/{batch.pk}/")
     assert (batch.subscriber, batch.reference, batch.caller) == ("acme", "april", "manage.py")
     assert list(batch.tasks.order_by("position").values_list("input__place", flat=True)) == ["Łódź", "東京"]
@@ -98,22 +98,22 @@ def test_waiting_can_be_bounded(searches):
 def test_a_batch_is_chained_to_the_next(searches):
     first = submit(searches, "--kind", "map_search", "--subscriber", "acme")
     with pytest.raises(CommandError, match="2 tasks of batch"):
-        submit("--from-batch", first["batch"], "--kind", "email_generation")
-    finish(first["batch"], result={"places": [{"name": "A", "lat": 1, "lon": 1}, {"name": "B", "lat": 1, "lon": 1}]})
-    second = submit("--from-batch", first["batch"], "--kind", "email_generation")
+        submit("--from-batch", first["id"], "--kind", "email_generation")
+    finish(first["id"], result={"places": [{"name": "A", "lat": 1, "lon": 1}, {"name": "B", "lat": 1, "lon": 1}]})
+    second = submit("--from-batch", first["id"], "--kind", "email_generation")
     assert (second["kind"], second["total"], second["correlation_id"]) == (
         "email_generation",
         4,
         first["correlation_id"],
     )
-    assert Batch.objects.get(pk=second["batch"]).subscriber == "acme"
-    finish(second["batch"], result={"subject": "s", "body": "b"})
-    third = submit("--from-batch", second["batch"], "--kind", "scoring", "--limit", "3")
+    assert Batch.objects.get(pk=second["id"]).subscriber == "acme"
+    finish(second["id"], result={"subject": "s", "body": "b"})
+    third = submit("--from-batch", second["id"], "--kind", "scoring", "--limit", "3")
     assert third["total"] == 3
 
 
 def test_a_batch_with_nothing_to_chain_is_refused(searches):
     first = submit(searches, "--kind", "map_search")
-    finish(first["batch"], State.DEAD_LETTER)
+    finish(first["id"], State.DEAD_LETTER)
     with pytest.raises(CommandError, match="at least one task"):
-        submit("--from-batch", first["batch"], "--kind", "email_generation")
+        submit("--from-batch", first["id"], "--kind", "email_generation")
