@@ -1,7 +1,6 @@
 """`manage.py document`: writes docs/reference.md from the lists in the code, so that the two cannot part."""
 
 from collections.abc import Iterable
-from enum import Enum
 from typing import Any
 
 from django.conf import settings
@@ -11,7 +10,7 @@ import delivery.states
 import tasks.states
 import webhooks.models
 from config.environment import VARIABLES
-from delivery.policy.outcomes import Outcome
+from delivery.policy.outcomes import EXPLANATIONS, Outcome
 from kernel.auth import Scope
 from tasks.kinds import KINDS
 
@@ -31,8 +30,8 @@ def _words(choices: Any) -> str:
     return _table(("word", "in the console"), ((f"`{word}`", label) for word, label in choices.choices))
 
 
-def _enum(words: type[Enum]) -> str:
-    return _table(("word", "meaning"), ((f"`{word.value}`", getattr(word, "label", "")) for word in words))
+def _outcomes() -> str:
+    return _table(("word", "meaning"), ((f"`{word.value}`", EXPLANATIONS[word]) for word in Outcome))
 
 
 def _environment() -> str:
@@ -69,7 +68,7 @@ def reference() -> str:
         ("Reasons for ignoring a provider's word", _words(tasks.states.Reason)),
         ("Verdicts on inbound calls", _words(webhooks.models.Verdict)),
         ("States of a delivery", _words(delivery.states.State)),
-        ("Outcomes of an attempt", _enum(Outcome)),
+        ("Outcomes of an attempt", _outcomes()),
         ("States of a circuit breaker", _words(delivery.states.BreakerState)),
         ("Retry profiles", _words(delivery.states.RetryProfile)),
     )
