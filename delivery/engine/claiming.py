@@ -52,17 +52,15 @@ class Claimer:
             with transaction.atomic():
                 found = claims.find(after, until, most)
                 claimed, parked = self._take(found.turns, slots, token) if found.turns else ([], 0)
-            if found.turns:
-                self._cursor = found.turns[-1].endpoint_id
+            self._cursor = found.go_on_after or 0
             if claimed or parked:
                 return claimed, True
             if found.go_on_after is not None:
                 after = found.go_on_after
-            elif until == LAST:
+            elif until == LAST and start > 0:
                 after, until = 0, start  # round the corner, up to where we began
             else:
-                return [], False
-        self._cursor = after
+                break
         return [], False
 
     def _take(self, turns: list[Turn], slots: int, token: UUID) -> tuple[list[Claimed], int]:
