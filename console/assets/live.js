@@ -12,7 +12,7 @@ const SILENCE_MS = 45_000; // two missed pings of 20 s, and a little
 const HIDDEN_MS = 15_000;
 const FETCH_MS = 8_000;
 const LOGGED_OUT = 4401;
-const FIRST_RETRY_MS = 1000, LONGEST_RETRY_MS = 30_000;
+const FIRST_RETRY_MS = 1000, LONGEST_RETRY_MS = 10_000;
 
 const figures = new Intl.NumberFormat("en-US");
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });

@@ -16,7 +16,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from console.models import Operation, OperationItem
-from console.operations.verbs import DONE, FAILED, PLANNED, SKIPPED, VERBS, Outcomes, returned
+from console.operations.verbs import DONE, FAILED, PLANNED, SKIPPED, VERBS, Outcomes, held_words, returned
 from kernel.correlation import bind
 from kernel.touched import touched
 
@@ -168,9 +168,14 @@ class Runner:
             words = f"The same failure came back for {len(again)} of the first {len(before)}. Nothing else was touched."
             self._end(State.STOPPED, detail=words)
             return False
+        mine = Operation.objects.filter(pk=row.pk, lease_token=self.token)
         if undecided:
+            words = f"The first {len(before)} are out; the rest waits until it is known what became of them."
+            words += held_words(row.verb, before)
+            if words != row.detail and mine.update(detail=words):
+                touched(f"operation:{row.pk}")
             return False
-        Operation.objects.filter(pk=row.pk, lease_token=self.token).update(canary_state="passed")
+        mine.update(canary_state="passed", detail="")
         return True
 
     def _end(self, state: str, detail: str = "") -> None:

@@ -17,6 +17,7 @@ from console.models import Operation
 from delivery import dead_letters as delivery_side
 from delivery import lifecycle as delivery_verbs
 from delivery import replays
+from delivery import stats as delivery_stats
 from delivery.models import Delivery, Endpoint
 from delivery.states import State as DeliveryState
 from kernel.problems import BadInput
@@ -270,3 +271,12 @@ def _returned_deliveries(before: dict[int, str]) -> tuple[list[int], int]:
         elif row.state in (DeliveryState.PENDING, DeliveryState.IN_FLIGHT, DeliveryState.FAILED):
             undecided += 1
     return again, undecided
+
+
+def held_words(verb: str, before: dict[int, str]) -> str:
+    """What to press where canaries cannot go out because their endpoint is held; empty otherwise."""
+    if verb != Operation.Verb.REDRIVE_DELIVERIES:
+        return ""
+    held = Endpoint.objects.filter(deliveries__in=list(before)).filter(delivery_stats.HELD).distinct()[:3]
+    names = ", ".join(endpoint.name or endpoint.host for endpoint in held)
+    return f" Held at the moment: {names}; resume or enable it, or wait for its breaker." if names else ""

@@ -9,7 +9,7 @@ from django.utils import timezone
 from console.models import AuditEntry, Operation, OperationItem
 from console.operations import engine, plan, verbs
 from console.tests.conftest import make_batch, make_delivery, make_endpoint
-from delivery.models import Delivery
+from delivery.models import Delivery, Endpoint
 from kernel.problems import BadInput, Conflict
 from tasks.models import Task
 
@@ -149,6 +149,12 @@ def test_a_canary_goes_first_and_the_rest_waits_for_it():
     operation.refresh_from_db()
     assert (operation.canary_state, operation.done_count) == ("watching", 5)
     run()
+    operation.refresh_from_db()
+    assert operation.detail == "The first 5 are out; the rest waits until it is known what became of them."
+    Endpoint.objects.update(paused_at=timezone.now())
+    run()
+    operation.refresh_from_db()
+    assert "Held at the moment: partner; resume or enable it" in operation.detail
     assert states() == ["dead_letter"] * 3 + ["pending"] * 5
     Delivery.objects.filter(state="pending").update(state="delivered", finished_at=timezone.now())
     run()
