@@ -38,8 +38,8 @@ def logging_config(log_format: str, level: str) -> dict[str, Any]:
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"lines": formatter},
-        "handlers": {"stdout": {"class": "logging.StreamHandler", "formatter": "lines", "stream": "ext://sys.stdout"}},
-        "root": {"handlers": ["stdout"], "level": "INFO"},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines", "stream": "ext://sys.stderr"}},
+        "root": {"handlers": ["stderr"], "level": "INFO"},
         "loggers": {
             **{name: {"level": level} for name in ("kernel", "delivery", "tasks", "webhooks", "console")},
             **dict.fromkeys(("urllib3", "asyncio", "httpcore", "uvicorn.access", "django.channels.server"), quiet),
