@@ -33,7 +33,6 @@ SHARES = (0.5, 0.95, 0.99)
 NOT_MEASURED = ("rescued", "own_fault", "blocked")
 
 _SCALE = 1 / math.log(GROWTH)
-_SHIFT = -math.log(FIRST_MS) * _SCALE + 1
 log = structlog.get_logger(__name__)
 
 
@@ -41,7 +40,7 @@ def bucket_of(ms: float) -> int:
     """0 holds what is under half a millisecond; bucket n from there reaches from 0.5·1.2ⁿ⁻¹ to 0.5·1.2ⁿ."""
     if ms < FIRST_MS:
         return 0
-    return min(BUCKETS - 1, int(math.log(ms) * _SCALE + _SHIFT))
+    return min(BUCKETS - 1, int(math.log(ms / FIRST_MS) * _SCALE) + 1)
 
 
 def middle_of(bucket: int) -> float:

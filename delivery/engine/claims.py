@@ -49,6 +49,12 @@ def cursor() -> psycopg.Cursor[Any]:
     return psycopg.Cursor(standing)
 
 
+def execute(sql: str, parameters: Any = None) -> psycopg.Cursor[Any]:
+    """Run one statement; errors come as Django's, as from any other query."""
+    with connection.wrap_database_errors:
+        return cursor().execute(sql, parameters, binary=True)
+
+
 # --- claim --------------------------------------------------------------------------------------------------------
 
 
@@ -123,7 +129,7 @@ def find(after: int, until: int, most: int) -> Found:
     """
     steps = max(SCAN_LEAST, min(SCAN_MOST, most * 4))
     parameters = {"after": after, "until": until, "steps": steps, "most": most}
-    rows = cursor().execute(_FIND, parameters, binary=True).fetchall()
+    rows = execute(_FIND, parameters).fetchall()
     turns = [Turn(*row[2:], row[1]) for row in rows if row[2] is not None]  # type: ignore[call-arg]
     return Found(turns, turns[-1].endpoint_id if len(turns) >= most else rows[0][0])
 
@@ -210,13 +216,13 @@ ClaimedRow = tuple[int, int, int, int, int, str, float, str, bytes, str]
 
 def claim(rooms: Sequence[Room], token: UUID, lease_seconds: float) -> list[ClaimedRow]:
     """Lease due rows of the endpoints whose health rows this transaction holds. Never more than their rooms."""
-    return cursor().execute(_CLAIM, _parameters(rooms, token, lease_seconds), binary=True).fetchall()
+    return execute(_CLAIM, _parameters(rooms, token, lease_seconds)).fetchall()
 
 
 def claim_in_order(rooms: Sequence[Room], token: UUID, lease_seconds: float) -> tuple[list[ClaimedRow], int]:
     """The same for endpoints with an ordering key; also how many rows were parked to wait for their turn."""
     parameters = {**_parameters(rooms, token, lease_seconds), "awaits_turn": AWAITS_TURN}
-    rows = cursor().execute(_CLAIM_IN_ORDER, parameters, binary=True).fetchall()
+    rows = execute(_CLAIM_IN_ORDER, parameters).fetchall()
     return [row[:-1] for row in rows if row[0] is not None], rows[0][-1]  # type: ignore[misc]
 
 
@@ -268,18 +274,22 @@ RETURNING d.id
 
 def settle(columns: dict[str, Any]) -> set[int]:
     """Write outcomes to the rows still leased under these tokens; returns the ids that were."""
-    return {row[0] for row in cursor().execute(_SETTLE, columns, binary=True)}
+    return {row[0] for row in execute(_SETTLE, columns)}
 
 
 ATTEMPT_COLUMNS = (
     "delivery_id, endpoint_id, number, outcome, status_code, error, started_at, queue_wait_ms, dns_ms, connect_ms, "
     "tls_ms, first_byte_ms, total_ms, address, signed_at, key_ids, is_probe, worker, response_head, retry_at"
 )
+_COPY_ATTEMPTS = f"COPY delivery_attempt ({ATTEMPT_COLUMNS}) FROM STDIN"
 
 
 def copy_attempts(lines: str) -> None:
     """Append attempts, in COPY's text form and the order of ATTEMPT_COLUMNS."""
-    with cursor().copy(f"COPY delivery_attempt ({ATTEMPT_COLUMNS}) FROM STDIN") as copy:
+    with (
+        connection.wrap_database_errors,
+        cursor().copy(f"COPY delivery_attempt ({ATTEMPT_COLUMNS}) FROM STDIN") as copy,
+    ):
         copy.write(lines.encode())
 
 
@@ -303,7 +313,7 @@ WHERE endpoint_id = %s
 
 
 def lock_endpoints(ids: Iterable[int]) -> None:
-    cursor().execute(
+    execute(
         "SELECT id FROM delivery_endpoint WHERE id = ANY(%s::bigint[]) ORDER BY id FOR NO KEY UPDATE", [literal(ids)]
     )
 
@@ -311,11 +321,12 @@ def lock_endpoints(ids: Iterable[int]) -> None:
 def lock_health(everyone: Iterable[int], wanted: Iterable[int]) -> list[tuple[Any, ...]]:
     """Lock the health rows of `wanted`, and those of `everyone` that a success would change; in endpoint order."""
     parameters = {"all": literal(everyone), "wanted": literal(wanted)}
-    return cursor().execute(_LOCK_HEALTH, parameters, binary=True).fetchall()
+    return execute(_LOCK_HEALTH, parameters).fetchall()
 
 
 def save_health(rows: Sequence[tuple[Any, ...]]) -> None:
-    cursor().executemany(_SAVE_HEALTH, rows)
+    with connection.wrap_database_errors:
+        cursor().executemany(_SAVE_HEALTH, rows)
 
 
 _SAVE_TURNS = """
@@ -326,12 +337,13 @@ SET tokens = %s, tokens_at = %s, breaker_state = %s, probe_token = %s, probe_unt
 
 def save_turns(rows: Sequence[tuple[Any, ...]]) -> None:
     """What a claim changed of the health rows it holds: tokens taken, a probe on its way."""
-    cursor().executemany(_SAVE_TURNS, rows)
+    with connection.wrap_database_errors:
+        cursor().executemany(_SAVE_TURNS, rows)
 
 
 def pause(endpoint_id: int, seconds: float) -> None:
     """Nothing of this endpoint is claimed for so long."""
-    cursor().execute(
+    execute(
         "UPDATE delivery_endpointhealth SET throttled_until = "
         "GREATEST(throttled_until, clock_timestamp() + %s::float8 * interval '1 second') WHERE endpoint_id = %s",
         [seconds, endpoint_id],
@@ -360,7 +372,7 @@ def promote(keys: Iterable[tuple[int, str]]) -> int:
     """Make the next delivery of each (endpoint, ordering key) due. The health rows of the endpoints must be locked."""
     pairs = list(keys)
     parameters = {"ids": [pair[0] for pair in pairs], "keys": [pair[1] for pair in pairs], "awaits_turn": AWAITS_TURN}
-    return cursor().execute(_PROMOTE, parameters).rowcount
+    return execute(_PROMOTE, parameters).rowcount
 
 
 _RELEASE = """
@@ -372,7 +384,7 @@ WHERE state = 'in_flight' AND lease_token = ANY(%s::uuid[])
 
 def release(tokens: Iterable[UUID]) -> int:
     """Give back every row still leased under these tokens, as if it had not been claimed."""
-    return cursor().execute(_RELEASE, [literal(tokens)]).rowcount
+    return execute(_RELEASE, [literal(tokens)]).rowcount
 
 
 _NEXT_DUE = """
@@ -398,6 +410,6 @@ WHERE NOT e.is_held AND s.due_at < statement_timestamp() + %(horizon)s * interva
 
 def next_due_in(horizon_seconds: float) -> float | None:
     """Seconds until something unheld falls due (0 or less: it is), or None where nothing does within the horizon."""
-    row = cursor().execute(_NEXT_DUE, {"horizon": horizon_seconds, "steps": SCAN_MOST}, binary=True).fetchone()
+    row = execute(_NEXT_DUE, {"horizon": horizon_seconds, "steps": SCAN_MOST}).fetchone()
     seconds = row[0] if row else None
     return seconds if seconds is not None and seconds < horizon_seconds else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from delivery.engine.claims import cursor, literal
+from delivery.engine.claims import execute, literal
 from delivery.models import Event
 
 _EVENTS = """
@@ -42,7 +42,7 @@ def insert_events(events: Sequence[Event]) -> list[Event]:
         [event.occurred_at for event in events],
         [event.created_at for event in events],
     )
-    inserted = {(who, uid): pk for pk, who, uid in cursor().execute(_EVENTS, columns, binary=True)}
+    inserted = {(who, uid): pk for pk, who, uid in execute(_EVENTS, columns)}
     for event in events:
         event.pk = inserted.get((event.subscriber, event.uid))
         event._state.adding = event.pk is None
@@ -53,7 +53,7 @@ def insert_events(events: Sequence[Event]) -> list[Event]:
 def insert_deliveries(rows: Sequence[tuple[int, int, str]]) -> None:
     """Rows of (event id, endpoint id, value of the ordering key)."""
     keys = [row[2] for row in rows]
-    cursor().execute(
+    execute(
         _DELIVERIES,
         (
             literal([row[0] for row in rows]),

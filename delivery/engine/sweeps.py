@@ -63,7 +63,7 @@ def rescue(chunk: int = CHUNK) -> int:
     while True:
         with transaction.atomic():
             parameters: dict[str, Any] = {"most": chunk, "poison": POISON_RESCUES, "error": LEASE_ENDED}
-            rows = claims.cursor().execute(_RESCUE, parameters, binary=True).fetchall()
+            rows = claims.execute(_RESCUE, parameters).fetchall()
             dead = [(pk, endpoint_id) for pk, endpoint_id, state, _ in rows if state == State.DEAD_LETTER]
             for pk, endpoint_id in dead:
                 name = fingerprint(endpoint_id, POISON, None, LEASE_ENDED)

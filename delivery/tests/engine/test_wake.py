@@ -1,0 +1,66 @@
+"""Wake-ups: after commit, few, and never in the caller's way."""
+
+import threading
+import time
+
+import pytest
+from django.db import transaction
+
+from delivery.engine import wake as module
+from delivery.engine.wake import Waker, wake
+
+
+class Broker:
+    def __init__(self, seconds: float = 0.0, fails: bool = False) -> None:
+        self.sent: list[dict] = []
+        self.seconds, self.fails = seconds, fails
+
+    def send_task(self, name: str, **options: object) -> None:
+        time.sleep(self.seconds)
+        if self.fails:
+            raise OSError("refused")
+        self.sent.append({"name": name, **options})
+
+
+@pytest.fixture
+def use(monkeypatch):
+    def use_broker(broker: Broker) -> Waker:
+        monkeypatch.setattr(module, "current_app", broker)
+        return Waker()
+
+    return use_broker
+
+
+def test_a_thousand_wake_ups_are_few_messages(use):
+    broker = Broker()
+    waker = use(broker)
+    ends = time.monotonic() + 0.2
+    while time.monotonic() < ends:
+        waker.set()
+    time.sleep(0.1)
+    assert 2 <= len(broker.sent) <= 7
+    assert broker.sent[0]["name"] == "delivery.drain" and broker.sent[0]["expires"] <= 10
+
+
+def test_a_sick_broker_slows_nobody_and_raises_nothing(use, monkeypatch):
+    monkeypatch.setattr(module, "FAILED_PAUSE_SECONDS", 0.01)
+    waker = use(Broker(seconds=0.2, fails=True))
+    started = time.monotonic()
+    for _ in range(1000):
+        waker.set()
+    assert time.monotonic() - started < 0.1
+    assert any(thread.name == "wake" and thread.daemon for thread in threading.enumerate())
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nobody_is_woken_before_the_commit_or_after_a_rollback(monkeypatch):
+    woken: list[int] = []
+    monkeypatch.setattr(module._waker, "set", lambda: woken.append(1))
+    with transaction.atomic():
+        wake()
+        assert not woken
+    assert woken == [1]
+    with transaction.atomic():
+        wake()
+        transaction.set_rollback(True)
+    assert woken == [1]
