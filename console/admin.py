@@ -1,4 +1,4 @@
-"""The console's own records in the admin: alerts, operations, audit, heartbeats. To read; verbs have pages of their own."""
+"""The console's own records in the admin: alerts, operations, audit, heartbeats. To read; verbs have own pages."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from unfold.admin import ModelAdmin, TabularInline
 
+from console import admin_neighbours  # noqa: F401 - registers them
 from console.models import Alert, AuditEntry, Heartbeat, Operation, OperationItem
 
 

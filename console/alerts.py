@@ -1,7 +1,8 @@
 """Alerts: evaluate the rules, open what is new, keep what goes on, resolve what is over.
 
 One open alert for a rule and its subject (a constraint says so too). Opening, its event `alert.opened` and its log
-line belong together: the event commits with the row. Two evaluators at once do no harm; the second finds the lock taken.
+line belong together: the event commits with the row. Two evaluators at once do no harm: the second finds the
+lock taken.
 """
 
 from collections.abc import Iterable
@@ -114,7 +115,7 @@ def acknowledge(alert_id: int, *, actor: str, now: datetime, reason: str = "") -
 
 
 def resolve(alert_id: int, *, actor: str, now: datetime, reason: str = "") -> bool:
-    """A person calls it done. Where the rule still finds it, the next look opens a new one. False if it was resolved."""
+    """A person calls it done; where the rule still finds it, the next look opens a new one. False if it was."""
     with transaction.atomic():
         moved = (
             Alert.objects.filter(pk=alert_id)

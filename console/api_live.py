@@ -44,7 +44,9 @@ def _refusal(refusal: TopicRefused) -> Problem:
 class LiveSnapshotSerializer(serializers.Serializer):
     topic = serializers.CharField()
     version = serializers.IntegerField(help_text="Grows; an older one never replaces a newer one.")
-    data = serializers.JSONField(help_text="The whole small state of the topic.")
+    data = serializers.JSONField(  # type: ignore[assignment]
+        help_text="The whole small state of the topic."
+    )
 
 
 class LiveView(APIView):

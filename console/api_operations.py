@@ -63,6 +63,7 @@ class OperationViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewset
     serializer_class = OperationSerializer
     filterset_class = OperationFilter
     permission_classes = [HasScope(Scope.OPERATIONS_WRITE)]
+    lookup_value_regex = "[0-9]{1,18}"
 
     def get_queryset(self) -> Any:
         return narrow(super().get_queryset(), self.request)

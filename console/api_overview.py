@@ -173,6 +173,7 @@ class AlertViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Ge
     serializer_class = AlertSerializer
     filterset_class = AlertFilter
     permission_classes = [HasScope(Scope.DELIVERIES_READ, Scope.OPERATIONS_WRITE), IsUnbound]
+    lookup_value_regex = "[0-9]{1,18}"
 
     @extend_schema(request=ReasonSerializer, responses=AlertSerializer)
     @action(detail=True, methods=["post"])

@@ -33,7 +33,7 @@ _sockets: Counter[str] = Counter()
 
 
 class LiveConsumer(AsyncWebsocketConsumer):
-    """One socket. Messages are those of the contract, and `{"type": "auth", "token"}` first where no header can be set."""
+    """One socket. Its messages are the contract's, and `{"type": "auth", "token"}` first where no header can be set."""
 
     channel_layer_alias = ""  # the hub listens for all sockets; none needs a channel of its own
 

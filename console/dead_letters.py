@@ -1,4 +1,4 @@
-"""Dead letters of both sides, as one list and as groups of one cause. Reads only; redrive and discard are lifecycle verbs.
+"""Dead letters of both sides, as one list and as groups of one cause. Reads only; redrive is the lifecycles'.
 
 A delivery's cause is its fingerprint; a task's is its kind and error code, written `kind/code`.
 """

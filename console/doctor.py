@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import requests
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import connection
 from django.utils import timezone
 
 from console import database_watch, health, heartbeat

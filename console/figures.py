@@ -142,7 +142,7 @@ def processes(now: datetime) -> list[dict[str, Any]]:
         .values("role")
         .annotate(alive=Count("pk", filter=Q(seen_at__gte=now - heartbeat.FRESH)), last=Max("seen_at"))
     )
-    found = {row["role"]: row for row in rows}
+    found: dict[str, dict[str, Any]] = {row["role"]: dict(row) for row in rows}
     listed = []
     for role, label in ROLE_LABELS.items():
         row = found.get(role, {"alive": 0, "last": None})

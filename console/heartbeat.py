@@ -1,7 +1,7 @@
 """Heartbeats: every process says each ten seconds that it is alive, in one small upsert from a thread of its own.
 
-Web processes start theirs when the server starts (`config.asgi`), workers and beat by Celery's start signals. A row that
-stops moving is how the start page, the alerts and `/readyz` know of a death. It must never raise into the process.
+Web processes start theirs when the server starts (`config.asgi`), workers and beat by Celery's start signals. A row
+that stops moving is how the start page, the alerts and `/readyz` know of a death. It must never raise into the process.
 """
 
 import os

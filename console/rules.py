@@ -105,8 +105,8 @@ def waiting_tasks(now: datetime) -> list[Finding]:
             "tasks",
             f"A task has been due for {_words(now - oldest)}",
             "Tasks wait longer than they should. Their kind is not paused.",
-            "See on the start page whether a tasks worker lives, and under Kind policies whether the concurrency or the "
-            "rate of the kind is too low for the load.",
+            "See on the start page whether a tasks worker lives, and under Kind policies whether the concurrency or "
+            "the rate of the kind is too low for the load.",
             "/admin/tasks/task/?state__exact=queued",
             (now - oldest).total_seconds(),
         )
@@ -119,7 +119,7 @@ def slow_endpoints(_now: datetime) -> list[Finding]:
             "slow_endpoint",
             f"endpoint:{row['id']}",
             f"{row['name'] or row['host']} answers slowly: p95 {row['p95_ms'] / 1000:.1f} s",
-            f"p95 {row['p95_ms']:.0f} ms over {row['sample_count']} samples of the last 24 hours. Failures often follow.",
+            f"p95 {row['p95_ms']:.0f} ms over {row['sample_count']} samples of 24 hours. Failures often follow.",
             "Tell the receiver before it fails. Lower the endpoint's concurrency if our load is the cause.",
             f"/admin/delivery/endpoint/{row['id']}/change/",
             row["p95_ms"],
@@ -187,7 +187,7 @@ def processes(now: datetime) -> list[Finding]:
         .values("role")
         .annotate(seen=Max("seen_at"), fresh=Count("pk", filter=Q(seen_at__gte=now - heartbeat.FRESH)))
     )
-    seen = {row["role"]: row for row in rows}
+    seen: dict[str, dict[str, Any]] = {row["role"]: dict(row) for row in rows}
     since = Heartbeat.objects.filter(seen_at__gte=now - heartbeat.FRESH).exclude(
         role__in=[heartbeat.SCHEDULE, heartbeat.EVALUATOR]
     )
@@ -239,7 +239,7 @@ def silent_webhooks(now: datetime) -> list[Finding]:
             "providers",
             f"The poll finished {noticed['shares']['silent']} % of the last hour's jobs",
             noticed["words"],
-            "Check that PUBLIC_BASE_URL leads to us from outside (`manage.py doctor`), and what Inbound events refused.",
+            "Check that PUBLIC_BASE_URL leads to us from outside (`manage.py doctor`), and what the inbox refused.",
             "/admin/webhooks/inboundevent/",
             noticed["shares"]["silent"],
         )

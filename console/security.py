@@ -1,7 +1,8 @@
 """Security headers: a strict Content-Security-Policy everywhere, loosened only where a page cannot do without.
 
-No inline script anywhere. unfold's Alpine evaluates expressions, so the admin's pages, and ours that wear its frame, get
-`unsafe-eval`. Styles may be inline: unfold writes its colours into the page. The API and webhooks get a policy that loads nothing.
+No inline script anywhere. unfold's Alpine evaluates expressions, so the admin's pages, and ours that wear its frame,
+get `unsafe-eval`. Styles may be inline: unfold writes its colours into the page. The API and webhooks get a policy
+that loads nothing.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,8 +14,8 @@ from django.http import HttpRequest, HttpResponse
 
 NOTHING = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 PAGE = (
-    "default-src 'none'; script-src 'self'{eval}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self';"
-    " connect-src 'self'{sockets}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; object-src 'none'"
+    "default-src 'none'; script-src 'self'{eval}; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
+    " font-src 'self'; connect-src 'self'{sockets}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; object-src 'none'"
 )
 PERMISSIONS = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
 

@@ -40,7 +40,7 @@ def change(row: Transition, found_by_poll: bool = False) -> dict[str, Any]:
 
 
 def task(topic: Topic) -> Found:
-    row = Task.objects.defer("input", "result").filter(pk=topic.object_id).first()
+    row = Task.objects.defer("input", "result").filter(pk=topic.pk).first()
     if row is None:
         return None
     jobs = list(ExternalJob.objects.filter(task=row).order_by("-attempt")[:10])
@@ -93,7 +93,7 @@ def _job(row: ExternalJob) -> dict[str, Any]:
 
 
 def batch(topic: Topic) -> Found:
-    row = Batch.objects.filter(pk=topic.object_id).first()
+    row = Batch.objects.filter(pk=topic.pk).first()
     if row is None:
         return None
     tasks = Task.objects.filter(batch=row)
@@ -198,9 +198,7 @@ def _trouble(row: Task) -> dict[str, Any]:
 
 
 def delivery(topic: Topic) -> Found:
-    row = (
-        Delivery.objects.select_related("event", "endpoint").defer("event__payload").filter(pk=topic.object_id).first()
-    )
+    row = Delivery.objects.select_related("event", "endpoint").defer("event__payload").filter(pk=topic.pk).first()
     if row is None:
         return None
     attempts = Attempt.objects.filter(delivery=row).defer("response_head").order_by("-started_at", "-id")[:10]
@@ -245,7 +243,7 @@ def _attempt(row: Attempt) -> dict[str, Any]:
 
 
 def endpoint(topic: Topic) -> Found:
-    row = Endpoint.objects.select_related("health").filter(pk=topic.object_id).first()
+    row = Endpoint.objects.select_related("health").filter(pk=topic.pk).first()
     if row is None:
         return None
     health = getattr(row, "health", None)
@@ -270,7 +268,7 @@ def endpoint(topic: Topic) -> Found:
 
 
 def operation(topic: Topic) -> Found:
-    row = Operation.objects.filter(pk=topic.object_id).first()
+    row = Operation.objects.filter(pk=topic.pk).first()
     if row is None:
         return None
     handled = row.done_count + row.skipped_count + row.failed_count

@@ -47,6 +47,11 @@ class Topic:
     filter: tuple[tuple[str, str], ...] = ()
 
     @property
+    def pk(self) -> int:
+        """The id of a topic that has one; 0, which no row has, otherwise."""
+        return self.object_id or 0
+
+    @property
     def name(self) -> str:
         if self.object_id is not None:
             return f"{self.kind}:{self.object_id}"

@@ -93,8 +93,8 @@ def _issuer(claims: dict[str, Any], now: datetime) -> Viewer | None:
     if claims.get("key"):
         key = ApiKey.objects.filter(key_id=claims["key"]).first()
         return of_key(key) if key and key.is_live(now) else None
-    user = get_user_model().objects.filter(pk=claims.get("user")).first()
-    return of_user(user)
+    user_id = claims.get("user")
+    return of_user(get_user_model().objects.filter(pk=user_id).first()) if isinstance(user_id, int) else None
 
 
 def issue_token(viewer: Viewer, topics: Iterable[str], life: timedelta, now: datetime) -> tuple[str, datetime]:

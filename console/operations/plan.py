@@ -1,4 +1,4 @@
-"""Plan and steer an operation: preview, create, pause, resume, cancel. Each is one guarded transaction with an audit line.
+"""Plan and steer an operation: preview, create, pause, resume, cancel. Each is one guarded transaction, audited.
 
 The set is frozen at creation: the filter with its times pinned, and a watermark above which no row belongs to it.
 """

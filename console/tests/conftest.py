@@ -16,10 +16,11 @@ from kernel.auth import Scope, create_key
 from kernel.models import ApiKey
 from tasks.models import Batch, ExternalJob, Task, Transition
 
-
 COMMITTED = (
-    OperationItem, Operation, Alert, AuditEntry, Heartbeat, Attempt, Delivery, Event, EndpointHealth, Endpoint,
-    ExternalJob, Transition, Task, Batch, ApiKey, Session, get_user_model(),
+    OperationItem, Operation, Alert, AuditEntry, Heartbeat,
+    Attempt, Delivery, Event, EndpointHealth, Endpoint,
+    ExternalJob, Transition, Task, Batch,
+    ApiKey, Session, get_user_model(),
 )  # fmt: skip
 
 

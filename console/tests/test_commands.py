@@ -7,12 +7,12 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from celery import current_app
 from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
-from config.celery import app
 from console.management.commands import bootstrap_demo
 from console.tests.conftest import make_batch, make_delivery, make_endpoint
 from delivery.models import Endpoint
@@ -122,6 +122,7 @@ def test_doctor_names_what_is_wrong_and_shows_no_secret(settings):
 
 
 def test_every_entry_of_the_schedule_is_a_worker_function_that_exists_and_expires():
+    app = current_app
     app.loader.import_default_modules()
     entries = PeriodicTask.objects.exclude(task__startswith="celery.")
     assert {entry.task for entry in entries} - set(app.tasks) == set()

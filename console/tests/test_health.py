@@ -88,9 +88,9 @@ def test_a_worker_beats_for_the_queues_it_serves(monkeypatch):
     monkeypatch.setattr(heartbeat, "start", lambda *roles, **_kw: began.append(roles))
 
     class Sender:
-        class app:  # noqa: N801 - as Celery hands it over
-            class amqp:  # noqa: N801
-                class queues:  # noqa: N801
+        class app:
+            class amqp:
+                class queues:
                     consume_from = {"tasks": 1, "default": 1}
 
     heartbeat._worker_is_ready(sender=Sender)

@@ -136,10 +136,8 @@ def test_a_journey_joins_every_source():
     assert timeline.journey("nobody").entries == []
 
 
-def test_the_sidebar_leads_to_pages_that_exist(client):
-    from config.unfold import NAVIGATION
-
-    for group in NAVIGATION:
+def test_the_sidebar_leads_to_pages_that_exist(client, settings):
+    for group in settings.UNFOLD["SIDEBAR"]["navigation"]:
         for item in group["items"]:
             assert client.get(item["link"]).status_code == 200, item
 
