@@ -1,6 +1,6 @@
 """The usual Python pattern: one Celery task per delivery, which reads its row by Django's ORM, posts it with
-`requests`, and writes row and attempt. Celery's defaults and a real broker; but the database connection is kept from task to task
-(by default Celery closes it after each), in its favour.
+`requests`, and writes row and attempt. Celery's defaults and a real broker. In its favour the database connection is
+kept from task to task; by default Celery closes it after each.
 """
 
 from __future__ import annotations

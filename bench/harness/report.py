@@ -25,6 +25,11 @@ def percentiles(values: Sequence[float]) -> dict[str, float]:
     return {name: percentile(values, share) for name, share in SHARES.items()}
 
 
+def spread(values: Sequence[float]) -> tuple[str, ...]:
+    """Count, p50, p95, p99 and the most, for a line of a table."""
+    return (shown(len(values)), *(shown(value, 1) for value in percentiles(values).values()), shown(max(values), 1))
+
+
 def ratio(ours: float, theirs: float, digits: int = 2) -> float | None:
     """How many times theirs ours is; None where there is nothing to compare with."""
     return round(ours / theirs, digits) if theirs and not math.isnan(theirs) else None
