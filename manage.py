@@ -19,7 +19,7 @@ def use_project_python() -> None:
     except ImportError:
         python = ROOT / ".venv" / "bin" / "python"
         if python.exists() and Path(sys.prefix) != ROOT / ".venv":
-            os.execv(python, [str(python), *sys.argv])
+            os.execv(python, [str(python), *sys.argv])  # noqa: S606 - no shell is the point
         sys.exit("Django is not installed here. Run bin/up once, or: pip install -r requirements.txt")
 
 

@@ -1,4 +1,4 @@
-"""Every environment variable Roundtrip reads, declared once; `docs/reference.md` and `manage.py doctor` are made from it.
+"""Every environment variable Roundtrip reads, declared once: `docs/reference.md` and `doctor` are made from it.
 
 Only `config.settings` may import this module. Each variable can also come from a file: `NAME_FILE=/run/secrets/name`.
 """
@@ -136,7 +136,7 @@ def missing_in_production() -> list[str]:
 
 
 def table() -> list[dict[str, object]]:
-    """Every variable with its purpose, whether it is set, and its value (empty for a secret), for `manage.py doctor`."""
+    """Every variable: its purpose, whether it is set, its value (empty for a secret); for `manage.py doctor`."""
     return [
         {
             "name": variable.name,

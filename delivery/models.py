@@ -85,7 +85,7 @@ class Endpoint(models.Model):
     deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
     hold_reason = models.CharField(max_length=200, blank=True, editable=False)
     is_held = models.GeneratedField(  # the claim's one test
-        expression=Q(paused_at__isnull=False)
+        expression=Q(paused_at__isnull=False)  # type: ignore[arg-type]  # a Q is an expression, the stubs forgot
         | Q(disabled_at__isnull=False)
         | Q(attention_at__isnull=False)
         | Q(deleted_at__isnull=False),

@@ -80,6 +80,9 @@ class EncryptedTextField(models.TextField):
 class EncryptedJSONField(EncryptedTextField):
     """A JSON value stored encrypted as a whole."""
 
+    _pyi_private_set_type: Any  # what mypy's Django plugin takes the attribute for
+    _pyi_private_get_type: Any
+
     def get_prep_value(self, value: Any) -> Any:
         return None if value is None else encrypt(json.dumps(value, ensure_ascii=False))
 

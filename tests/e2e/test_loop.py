@@ -1,4 +1,4 @@
-"""The loop, played against the real processes: commands, jobs, webhooks, polls, events, dead letters and their redrive."""
+"""The loop, played against the real processes: commands, jobs, webhooks, polls, events and what the receiver got."""
 
 import json
 import math
