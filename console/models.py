@@ -2,6 +2,7 @@
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 
@@ -119,6 +120,7 @@ class AuditEntry(models.Model):
     class Meta:
         ordering = ["-id"]
         verbose_name_plural = "audit entries"
+        indexes = [GinIndex(fields=["object_ids"], name="auditentry_objects")]
 
     def __str__(self) -> str:
         return f"{self.actor}: {self.verb} {self.subject}"

@@ -15,7 +15,8 @@ from django.http import HttpRequest, HttpResponse
 NOTHING = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 PAGE = (
     "default-src 'none'; script-src 'self'{eval}; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
-    " font-src 'self'; connect-src 'self'{sockets}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; object-src 'none'"
+    " font-src 'self'; connect-src 'self'{sockets}; form-action 'self'; base-uri 'none'; frame-ancestors 'none';"
+    " object-src 'none'"
 )
 PERMISSIONS = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
 

@@ -33,7 +33,7 @@ def nothing_remembered():
 
 @pytest.fixture
 def committed(django_db_setup, django_db_blocker):
-    """Rows that other threads see, for the socket and the runners; cleaned away by name, since a flush takes seconds."""
+    """Rows that other threads see, for the socket; cleaned away by name, since a flush takes seconds."""
     with django_db_blocker.unblock():
         yield
         for model in COMMITTED:
