@@ -1,0 +1,1 @@
+"""The benches' own machinery; the benches themselves are run by `bin/bench`."""
