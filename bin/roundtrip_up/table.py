@@ -85,7 +85,7 @@ def programs(python: Path, addresses: Addresses, workers: int, env: dict[str, st
     web = (
         "uvicorn", "config.asgi:application", "--host", HOST, "--port", str(addresses.web),
         "--no-access-log", "--no-proxy-headers", "--no-server-header", "--log-level", "warning",
-        "--timeout-graceful-shutdown", "8",
+        "--ws-max-size", "65536", "--timeout-graceful-shutdown", "8",
     )  # fmt: skip
     beat = ("celery", "-q", "-A", "config", "beat", "-S", "django", "--pidfile=", "--loglevel", "WARNING")
     return [
