@@ -23,7 +23,7 @@ BODY_BYTES = 700
 EVENT_TYPE = "bench.happened"
 CHUNK = 1_000
 # One message wakes one worker, and they are published at most every 50 ms: enough for all, as a stream of events is.
-WAKES, WAKE_GAP_SECONDS = 4, 0.06
+WAKES, WAKE_GAP_SECONDS, BEAT_SECONDS = 4, 0.06, 5.0
 TABLES = (
     "delivery_attempt, delivery_delivery, delivery_event, delivery_endpointhealth, delivery_latencybucket, "
     "delivery_statsminute, delivery_endpoint"
@@ -96,16 +96,24 @@ def database_now() -> datetime:
 
 
 def wait_delivered(receiver: Receiver, count: int, seconds: float) -> None:
-    """Until so many requests came and nothing is left to do. RuntimeError with what is left when it takes too long."""
+    """Until so many requests came and nothing is left to do. RuntimeError with what is left when it takes too long.
+
+    Meanwhile the workers are woken every five seconds, which is beat's part.
+    """
     deadline = time.monotonic() + seconds
     until(lambda: receiver.count() >= count, deadline, 0.1)
     until(lambda: not unfinished(), deadline, 0.02)
 
 
 def until(is_so: Callable[[], bool], deadline: float, every: float) -> None:
+    beat_at = time.monotonic() + BEAT_SECONDS
     while not is_so():
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now > deadline:
             raise RuntimeError(f"it took too long; the deliveries stand so: {states()}")
+        if now > beat_at:
+            wake()
+            beat_at = now + BEAT_SECONDS
         time.sleep(every)
 
 

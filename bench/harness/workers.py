@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from bench import Topology
-from bench.harness import measure
+from bench.harness import measure, report
 
-READY_SECONDS = 60.0
+READY_SECONDS, LOG_TAIL = 60.0, 3_000
 
 
 @dataclass(slots=True)
@@ -30,8 +30,13 @@ class Workers:
 def workers(servers: Topology, count: int, **env: str) -> Iterator[Workers]:
     """So many delivery workers, each of which answers Celery's ping, while the block runs."""
     with servers.workers(count, **env) as pids:
-        wait_ready(count)
-        yield Workers(pids)
+        try:
+            wait_ready(count)
+            yield Workers(pids)
+        except Exception:
+            for name in servers.started:
+                report.progress(f"{name} said:\n{servers.log_of(name)[-LOG_TAIL:]}")
+            raise
 
 
 def wait_ready(count: int) -> None:
