@@ -97,27 +97,40 @@ class Recorder:
             return
         histograms, outcomes = sorted(self._histograms.items()), sorted(self._outcomes.items())
         with transaction.atomic(), connection.cursor() as cursor:
-            for (endpoint_id, minute, outcome), (count, total_ms) in outcomes:
-                cursor.execute(_ADD_OUTCOME, [endpoint_id, _moment(minute), outcome, count, total_ms, endpoint_id])
-            for (endpoint_id, minute, phase), counts in histograms:
-                cursor.execute(_ADD_COUNTS, [endpoint_id, _moment(minute), phase, counts, endpoint_id])
+            cursor.execute(
+                _ADD_OUTCOMES, [*_keys(outcomes), [n for _, (n, _) in outcomes], [ms for _, (_, ms) in outcomes]]
+            )
+            if histograms:
+                counts = ["{" + ",".join(map(str, histogram)) + "}" for _, histogram in histograms]
+                cursor.execute(_ADD_COUNTS, [*_keys(histograms), counts])
         self._histograms.clear()
         self._outcomes.clear()
+
+
+def _keys(items: Sequence[tuple[tuple[int, int, str], Any]]) -> list[list[Any]]:
+    """Three columns: endpoint, minute, word."""
+    return [[k[0] for k, _ in items], [_moment(k[1]) for k, _ in items], [k[2] for k, _ in items]]
 
 
 def _moment(minute: int) -> datetime:
     return datetime.fromtimestamp(minute * 60, UTC)
 
 
-_ADD_OUTCOME = """
+# Only of endpoints that still stand: the row of a deleted one would break all others'.
+_ADD_OUTCOMES = """
 INSERT INTO delivery_statsminute AS s (endpoint_id, minute, outcome, count, total_ms)
-SELECT %s, %s, %s, %s, %s WHERE EXISTS (SELECT 1 FROM delivery_endpoint WHERE id = %s)
+SELECT n.* FROM unnest(%s::bigint[], %s::timestamptz[], %s::text[], %s::int[], %s::float8[])
+    AS n(endpoint_id, minute, outcome, count, total_ms) JOIN delivery_endpoint e ON e.id = n.endpoint_id
+ORDER BY 1, 2, 3
 ON CONFLICT (endpoint_id, minute, outcome)
 DO UPDATE SET count = s.count + excluded.count, total_ms = s.total_ms + excluded.total_ms
 """
 _ADD_COUNTS = """
 INSERT INTO delivery_latencybucket AS b (endpoint_id, minute, phase, counts)
-SELECT %s, %s, %s, %s::int[] WHERE EXISTS (SELECT 1 FROM delivery_endpoint WHERE id = %s)
+SELECT n.endpoint_id, n.minute, n.phase, n.counts::int[]
+FROM unnest(%s::bigint[], %s::timestamptz[], %s::text[], %s::text[]) AS n(endpoint_id, minute, phase, counts)
+JOIN delivery_endpoint e ON e.id = n.endpoint_id
+ORDER BY 1, 2, 3
 ON CONFLICT (endpoint_id, minute, phase) DO UPDATE SET counts = (
     SELECT array_agg(coalesce(x, 0) + coalesce(y, 0) ORDER BY i)
     FROM unnest(b.counts, excluded.counts) WITH ORDINALITY AS u(x, y, i))

@@ -6,6 +6,7 @@ Response heads are kept where somebody will want to read them: not for a plain 2
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from delivery.engine.verdicts import Verdict
 from delivery.policy.outcomes import Kind
@@ -42,7 +43,9 @@ def line_of(verdict: Verdict, worker: str) -> str:
 NULL = "\\N"
 
 
+@lru_cache(maxsize=64)
 def moment(seconds: float) -> str:
+    """All of one claim began at the same moment, so this is asked the same again and again."""
     return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 

@@ -23,6 +23,7 @@ ENDPOINTS_LEAST = 8  # asked in one claim, if so many have something due
 ROWS_WANTED = 12  # of one endpoint at a time: enough to use its connections again, few enough to be fair
 LAST = 2**63 - 1
 ROUNDS_MOST = 40  # with 512 endpoints looked at in each, beyond it the next claim goes on
+FLOOR_SLACK_SECONDS = 60.0
 UNUSABLE_PAUSE_SECONDS = 60.0
 
 
@@ -42,6 +43,8 @@ class Claimer:
     def __init__(self, configs: Configs | None = None) -> None:
         self.configs = configs or Configs()
         self._cursor = random.getrandbits(20)
+        self._floor = claims.LONG_AGO
+        self._floor_until = 0.0
 
     def claim(self, slots: int, token: UUID) -> tuple[list[Claimed], bool]:
         """Up to `slots` deliveries leased under `token`, and whether it is worth claiming again at once."""
@@ -49,8 +52,9 @@ class Claimer:
         start = self._cursor
         after, until = start, LAST
         for _ in range(ROUNDS_MOST if slots > 0 else 0):
+            self._look_where_it_begins()
             with transaction.atomic():
-                found = claims.find(after, until, most)
+                found = claims.find(after, until, most, self._floor)
                 claimed, parked = self._take(found.turns, slots, token) if found.turns else ([], 0)
             self._cursor = found.go_on_after or 0
             if claimed or parked:
@@ -63,6 +67,15 @@ class Claimer:
                 break
         return [], False
 
+    def _look_where_it_begins(self) -> None:
+        """Renew the floor: every second, and seldom while looking is dear; it may cost a twentieth of the time."""
+        began = time.monotonic()
+        if began < self._floor_until:
+            return
+        self._floor = claims.earliest_due(FLOOR_SLACK_SECONDS)
+        now = time.monotonic()
+        self._floor_until = now + min(30.0, max(1.0, 20 * (now - began)))
+
     def _take(self, turns: list[Turn], slots: int, token: UUID) -> tuple[list[Claimed], int]:
         grants = self._grants(turns, max(1, slots // len(turns)))
         by_endpoint = {grant.config.id: grant for grant in grants}
@@ -70,10 +83,10 @@ class Claimer:
         parked = 0
         for (in_order, lease_seconds), rooms in _alike(grants).items():
             if in_order:
-                ordered, waiting = claims.claim_in_order(rooms, token, lease_seconds)
+                ordered, waiting = claims.claim_in_order(rooms, token, lease_seconds, self._floor)
                 rows, parked = rows + ordered, parked + waiting
             else:
-                rows += claims.claim(rooms, token, lease_seconds)
+                rows += claims.claim(rooms, token, lease_seconds, self._floor)
         if len(rows) > slots:
             raise AssertionError(f"claimed {len(rows)} of at most {slots}")
         began_at = self._note(grants, rows, token)

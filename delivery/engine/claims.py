@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -82,11 +82,13 @@ _FIND = """
 WITH RECURSIVE scan(endpoint_id, due_at, step) AS (
     (SELECT d.endpoint_id, d.next_attempt_at, 1 FROM delivery_delivery d
      WHERE d.state IN ('pending', 'failed') AND d.endpoint_id > %(after)s AND d.endpoint_id <= %(until)s
+       AND d.next_attempt_at >= %(floor)s
      ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1)
     UNION ALL
     SELECT n.endpoint_id, n.next_attempt_at, s.step + 1 FROM scan s CROSS JOIN LATERAL (
         SELECT d.endpoint_id, d.next_attempt_at FROM delivery_delivery d
         WHERE d.state IN ('pending', 'failed') AND d.endpoint_id > s.endpoint_id AND d.endpoint_id <= %(until)s
+          AND d.next_attempt_at >= %(floor)s
         ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1
     ) n WHERE s.step < %(steps)s
 ), held AS MATERIALIZED (
@@ -122,13 +124,13 @@ class Found:
     go_on_after: int | None
 
 
-def find(after: int, until: int, most: int) -> Found:
+def find(after: int, until: int, most: int, floor: datetime) -> Found:
     """Lock the health rows of endpoints in (after, until] with something due that may be sent; up to `most`.
 
-    Looks at up to 512 endpoints. Needs a transaction.
+    Looks at up to 512 endpoints, and at nothing due before `floor` (see `earliest_due`). Needs a transaction.
     """
     steps = max(SCAN_LEAST, min(SCAN_MOST, most * 4))
-    parameters = {"after": after, "until": until, "steps": steps, "most": most}
+    parameters = {"after": after, "until": until, "steps": steps, "most": most, "floor": floor}
     rows = execute(_FIND, parameters).fetchall()
     turns = [Turn(*row[2:], row[1]) for row in rows if row[2] is not None]  # type: ignore[call-arg]
     return Found(turns, turns[-1].endpoint_id if len(turns) >= most else rows[0][0])
@@ -164,7 +166,7 @@ _CLAIM = f"""{_TURNS}, chosen AS MATERIALIZED (
     SELECT d.id, d.due FROM turn t CROSS JOIN LATERAL (
         SELECT d.id, d.next_attempt_at AS due FROM delivery_delivery d
         WHERE d.endpoint_id = t.endpoint_id AND d.state IN ('pending', 'failed')
-          AND d.next_attempt_at <= statement_timestamp()
+          AND d.next_attempt_at <= statement_timestamp() AND d.next_attempt_at >= %(floor)s
         ORDER BY d.next_attempt_at
         LIMIT {_ROOM}
         FOR NO KEY UPDATE SKIP LOCKED
@@ -177,7 +179,7 @@ _CLAIM_IN_ORDER = f"""{_TURNS}, room AS MATERIALIZED (
     SELECT d.*, t.room FROM room t CROSS JOIN LATERAL (
         SELECT d.id, d.endpoint_id, d.ordering_key, d.next_attempt_at AS due FROM delivery_delivery d
         WHERE d.endpoint_id = t.endpoint_id AND d.state IN ('pending', 'failed')
-          AND d.next_attempt_at <= statement_timestamp()
+          AND d.next_attempt_at <= statement_timestamp() AND d.next_attempt_at >= %(floor)s
         ORDER BY d.next_attempt_at, d.id
         LIMIT CASE WHEN t.room > 0 THEN t.room * 2 + 50 ELSE 0 END
         FOR NO KEY UPDATE SKIP LOCKED
@@ -214,24 +216,27 @@ class Room:
 ClaimedRow = tuple[int, int, int, int, int, str, float, str, bytes, str]
 
 
-def claim(rooms: Sequence[Room], token: UUID, lease_seconds: float) -> list[ClaimedRow]:
+def claim(rooms: Sequence[Room], token: UUID, lease_seconds: float, floor: datetime) -> list[ClaimedRow]:
     """Lease due rows of the endpoints whose health rows this transaction holds. Never more than their rooms."""
-    return execute(_CLAIM, _parameters(rooms, token, lease_seconds)).fetchall()
+    return execute(_CLAIM, _parameters(rooms, token, lease_seconds, floor)).fetchall()
 
 
-def claim_in_order(rooms: Sequence[Room], token: UUID, lease_seconds: float) -> tuple[list[ClaimedRow], int]:
+def claim_in_order(
+    rooms: Sequence[Room], token: UUID, lease_seconds: float, floor: datetime
+) -> tuple[list[ClaimedRow], int]:
     """The same for endpoints with an ordering key; also how many rows were parked to wait for their turn."""
-    parameters = {**_parameters(rooms, token, lease_seconds), "awaits_turn": AWAITS_TURN}
+    parameters = {**_parameters(rooms, token, lease_seconds, floor), "awaits_turn": AWAITS_TURN}
     rows = execute(_CLAIM_IN_ORDER, parameters).fetchall()
     return [row[:-1] for row in rows if row[0] is not None], rows[0][-1]  # type: ignore[misc]
 
 
-def _parameters(rooms: Sequence[Room], token: UUID, lease_seconds: float) -> dict[str, Any]:
+def _parameters(rooms: Sequence[Room], token: UUID, lease_seconds: float, floor: datetime) -> dict[str, Any]:
     return {
         "ids": literal(room.endpoint_id for room in rooms),
         "rooms": literal(room.room for room in rooms),
         "caps": literal(room.cap for room in rooms),
         "lease": lease_seconds,
+        "floor": floor,
         "token": token,
     }
 
@@ -385,6 +390,35 @@ WHERE state = 'in_flight' AND lease_token = ANY(%s::uuid[])
 def release(tokens: Iterable[UUID]) -> int:
     """Give back every row still leased under these tokens, as if it had not been claimed."""
     return execute(_RELEASE, [literal(tokens)]).rowcount
+
+
+_EARLIEST = """
+WITH RECURSIVE scan(endpoint_id, due_at, step) AS (
+    (SELECT d.endpoint_id, d.next_attempt_at, 1 FROM delivery_delivery d
+     WHERE d.state IN ('pending', 'failed') ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1)
+    UNION ALL
+    SELECT n.endpoint_id, n.next_attempt_at, s.step + 1 FROM scan s CROSS JOIN LATERAL (
+        SELECT d.endpoint_id, d.next_attempt_at FROM delivery_delivery d
+        WHERE d.state IN ('pending', 'failed') AND d.endpoint_id > s.endpoint_id
+        ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1
+    ) n WHERE s.step < %(steps)s
+)
+SELECT CASE WHEN count(*) < %(steps)s
+            THEN LEAST(min(s.due_at) FILTER (WHERE NOT e.is_held), clock_timestamp() - %(slack)s * interval '1 second')
+            END
+FROM scan s JOIN delivery_endpoint e ON e.id = s.endpoint_id
+"""
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def earliest_due(slack_seconds: float) -> datetime:
+    """Nothing that may be sent is due before this moment, unless its transaction took longer than the slack to commit.
+
+    While somebody holds an old snapshot, no vacuum and no scan may forget the rows that were claimed since, and each
+    claim would walk past all of them again. An index condition on the due time passes them by without a look.
+    """
+    row = execute(_EARLIEST, {"steps": SCAN_MOST * 8, "slack": slack_seconds}).fetchone()
+    return row[0] if row and row[0] is not None else LONG_AGO
 
 
 _NEXT_DUE = """

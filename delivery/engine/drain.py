@@ -74,6 +74,7 @@ class Drain:
         self._verdicts: list[Verdict] = []
         self._oldest_verdict = 0.0
         self._look_at = 0.0
+        self._linger_until = 0.0
         self._idle = False
         self._lost_tokens: list[UUID] = []
         self._database_at = 0.0
@@ -102,10 +103,14 @@ class Drain:
         self._settle_if_ripe()
         self._claim_if_room()
         if not (len(self._transfers) or self._verdicts or self._lost_tokens) and self._idle:
-            wait = self._next_due()
-            if wait is None:
-                return False
-            self._look_at = time.monotonic() + max(0.0, wait)
+            now = time.monotonic()
+            if now >= self._linger_until:
+                wait = self._next_due()
+                if wait is None:
+                    return False
+                self._linger_until = now + wait
+            # Not asleep until then: what is recorded meanwhile must not wait for it.
+            self._look_at = min(self._linger_until, now + LOOK_SECONDS)
         self._collect(self._patience())
         if time.monotonic() >= self._flush_at:
             self._flush()

@@ -192,7 +192,9 @@ def _tell_breaker(health: Health, before: Health, verdict: Verdict) -> None:
 def _tell(ours: Sequence[Verdict], total: int) -> None:
     if len(ours) < total:
         log.warning("leases_lost", count=total - len(ours))
-    touched("deliveries", "stats", *[f"delivery:{verdict.claimed.id}" for verdict in ours])
+    endpoints = {verdict.claimed.config.id for verdict in ours}
+    topics = [f"endpoint:{pk}" for pk in endpoints] + [f"delivery:{verdict.claimed.id}" for verdict in ours]
+    touched("deliveries", "stats", *topics)
     for verdict in ours:
         if verdict.state == State.DEAD_LETTER.value:
             config = verdict.claimed.config

@@ -6,6 +6,7 @@ import uuid
 from collections import Counter
 from datetime import timedelta
 
+import psycopg
 import pytest
 from django.db import connection, transaction
 from django.utils import timezone
@@ -358,6 +359,38 @@ def test_a_lookup_and_a_claim_are_two_statements(make_endpoint):
     finally:
         claims.cursor = real
     assert len(seen) == 2
+
+
+def test_a_held_snapshot_leaves_claiming_usable(make_endpoint, monkeypatch):
+    """Somebody's long transaction keeps every claimed row in the index; a claim must not walk past them all again."""
+    make_endpoint(max_concurrency=1000)
+    fill(3000)
+    Delivery.objects.update(next_attempt_at=timezone.now() - timedelta(hours=1))
+    with psycopg.connect(**connection.get_connection_params() | {"cursor_factory": psycopg.Cursor}) as other:
+        other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        other.execute("SELECT count(*) FROM delivery_delivery")
+        claimer = Claimer()
+        while claimed := take(200, claimer):
+            finish(claimed)
+        assert claim_one() < 500
+        monkeypatch.setattr(claims, "earliest_due", lambda _slack: claims.LONG_AGO)
+        assert claim_one() > 3000  # what it would cost without the floor
+
+
+def claim_one() -> int:
+    """Blocks read by one claim of one fresh delivery."""
+    fill(1)
+    claimer = Claimer()
+    claimer._look_where_it_begins()
+    before = reads()
+    assert len(take(10, claimer)) == 1
+    return reads() - before
+
+
+def reads() -> int:
+    claims.execute("SELECT pg_stat_force_next_flush()")
+    sums = "sum(heap_blks_read + heap_blks_hit)"
+    return claims.execute(f"SELECT {sums} FROM pg_statio_user_tables WHERE relname = 'delivery_delivery'").fetchone()[0]
 
 
 def test_an_orphan_of_a_deleted_endpoint_is_cancelled(make_endpoint):
