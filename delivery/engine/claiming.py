@@ -48,7 +48,7 @@ class Claimer:
 
     def claim(self, slots: int, token: UUID) -> tuple[list[Claimed], bool]:
         """Up to `slots` deliveries leased under `token`, and whether it is worth claiming again at once."""
-        most = max(ENDPOINTS_LEAST, slots // ROWS_WANTED)
+        most = min(slots, max(ENDPOINTS_LEAST, slots // ROWS_WANTED))
         start = self._cursor
         after, until = start, LAST
         for _ in range(ROUNDS_MOST if slots > 0 else 0):
