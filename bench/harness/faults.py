@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -16,8 +15,10 @@ import psycopg
 from roundtrip_up.process import Program
 
 from bench import Topology
+from bench.harness import measure
 
 REACH_SECONDS = 60.0
+AT_WORK_SOCKETS = 16
 
 
 @dataclass(slots=True)
@@ -52,6 +53,14 @@ class Processes:
 
     def again(self, name: str) -> None:
         self._servers.start(self._programs[name])
+
+    def oldest_at_work(self, names: list[str]) -> str | None:
+        """Of these, the one that has run longest among those that are delivering; None where none is."""
+        running = self._servers.started
+        for name in [name for name in running if name in names]:  # in the order of their starts
+            if measure.open_sockets(running[name].pid) >= AT_WORK_SOCKETS:
+                return name
+        return None
 
     def look_after(self) -> None:
         """Start again whoever ended without being told to."""
@@ -128,15 +137,3 @@ def patiently(url: str, sql: str) -> int:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
-
-
-def every(seconds: float, work: Callable[[], None]) -> Callable[[], None]:
-    """Calls `work` when so long has passed since it last did, each time it is asked."""
-    last = [time.monotonic()]
-
-    def maybe() -> None:
-        if time.monotonic() - last[0] >= seconds:
-            last[0] = time.monotonic()
-            work()
-
-    return maybe

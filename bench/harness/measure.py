@@ -38,6 +38,25 @@ def peak_rss_mb(pid: int) -> float:
     return 0.0
 
 
+def open_sockets(pid: int) -> int:
+    """How many sockets a process holds: an idle worker a handful, one that delivers as many as it talks to."""
+    return sum(_is_socket(entry) for entry in _listed(Path(f"/proc/{pid}/fd")))
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _is_socket(entry: Path) -> bool:
+    try:
+        return str(entry.readlink()).startswith("socket:")
+    except OSError:  # closed meanwhile
+        return False
+
+
 def machine() -> dict[str, object]:
     """What it ran on, and how busy others kept it: without that, figures from a shared machine say little."""
     model = ""
