@@ -22,7 +22,7 @@ def cancel_due(seconds: float = 5) -> int:
     return pump(workers.cancel_lanes(), seconds=seconds, should_stop=lambda: False)
 
 
-def until_true(condition: Callable[[], bool], seconds: float = 10) -> None:
+def until_true(condition: Callable[[], bool], seconds: float = 30) -> None:
     """Wait for the other process, doing nothing ourselves."""
     ends = time.monotonic() + seconds
     while not condition():
@@ -30,7 +30,7 @@ def until_true(condition: Callable[[], bool], seconds: float = 10) -> None:
         time.sleep(0.02)
 
 
-def until(condition: Callable[[], bool], *, seconds: float = 20) -> None:
+def until(condition: Callable[[], bool], *, seconds: float = 60) -> None:
     """Start, poll and fetch until the condition holds. For real components only: elsewhere pass `now`."""
     ends = time.monotonic() + seconds
     while not condition():
