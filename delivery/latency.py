@@ -22,7 +22,9 @@ from delivery.models import Endpoint, EndpointHealth
 from kernel.touched import touched
 
 FIRST_MS, GROWTH, BUCKETS = 0.5, 1.2, 72  # the last bucket begins at about 210 s
-PHASES = ("total", "queue_wait", "dns", "connect", "tls", "first_byte")
+USUAL = ("total", "queue_wait", "first_byte")
+OF_A_NEW_CONNECTION = ("dns", "connect", "tls")
+PHASES = (*USUAL, *OF_A_NEW_CONNECTION)
 EXACT_MOST = 100_000
 OFTEN_MOST = 10_000  # an endpoint with more samples is measured every ten minutes
 SELDOM = timedelta(minutes=10)
@@ -30,7 +32,7 @@ WINDOW = timedelta(hours=24)
 SLOW_P95_MS, SLOW_LEAST_SAMPLES = 2_000.0, 20
 SHARES = (0.5, 0.95, 0.99)
 # Whatever never reached the receiver says nothing about its speed.
-NOT_MEASURED = ("rescued", "own_fault", "blocked")
+NOT_MEASURED = frozenset({"rescued", "own_fault", "blocked"})
 
 _SCALE = 1 / math.log(GROWTH)
 log = structlog.get_logger(__name__)
@@ -63,7 +65,7 @@ class Recorder:
     """Counts of one process, by endpoint and minute, until they are written."""
 
     def __init__(self) -> None:
-        self._histograms: dict[tuple[int, int, str], list[int]] = {}
+        self._histograms: dict[tuple[int, int, tuple[str, str, str]], list[list[int]]] = {}
         self._outcomes: dict[tuple[int, int, str], list[float]] = {}
 
     def add(self, endpoint_id: int, at: float, outcome: str, queue_wait_ms: float, result: Any) -> None:
@@ -76,26 +78,34 @@ class Recorder:
         if result is None or outcome in NOT_MEASURED:
             return
         counted[1] += result.total_ms
-        self._count(endpoint_id, minute, "total", result.total_ms)
-        self._count(endpoint_id, minute, "queue_wait", queue_wait_ms)
-        self._count(endpoint_id, minute, "first_byte", result.first_byte_ms)
+        total, wait, first = self._phases(endpoint_id, minute, USUAL)
+        total[bucket_of(result.total_ms)] += 1
+        wait[bucket_of(queue_wait_ms)] += 1
+        first[bucket_of(result.first_byte_ms)] += 1
         if not result.reused:
-            self._count(endpoint_id, minute, "dns", result.dns_ms)
-            self._count(endpoint_id, minute, "connect", result.connect_ms)
+            dns, connect, tls = self._phases(endpoint_id, minute, OF_A_NEW_CONNECTION)
+            dns[bucket_of(result.dns_ms)] += 1
+            connect[bucket_of(result.connect_ms)] += 1
             if result.tls_ms:
-                self._count(endpoint_id, minute, "tls", result.tls_ms)
+                tls[bucket_of(result.tls_ms)] += 1
 
-    def _count(self, endpoint_id: int, minute: int, phase: str, ms: float) -> None:
-        histogram = self._histograms.get((endpoint_id, minute, phase))
-        if histogram is None:
-            histogram = self._histograms[endpoint_id, minute, phase] = [0] * BUCKETS
-        histogram[bucket_of(ms)] += 1
+    def _phases(self, endpoint_id: int, minute: int, phases: tuple[str, str, str]) -> list[list[int]]:
+        found = self._histograms.get((endpoint_id, minute, phases))
+        if found is None:
+            found = self._histograms[endpoint_id, minute, phases] = [[0] * BUCKETS for _ in phases]
+        return found
 
     def flush(self) -> None:
         """Add what was counted to the minutes' rows, in their order, so that two workers never wait in a circle."""
         if not self._outcomes:
             return
-        histograms, outcomes = sorted(self._histograms.items()), sorted(self._outcomes.items())
+        outcomes = sorted(self._outcomes.items())
+        histograms = sorted(
+            ((endpoint_id, minute, phase), counts)
+            for (endpoint_id, minute, phases), three in self._histograms.items()
+            for phase, counts in zip(phases, three, strict=True)
+            if any(counts)
+        )
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(
                 _ADD_OUTCOMES, [*_keys(outcomes), [n for _, (n, _) in outcomes], [ms for _, (_, ms) in outcomes]]
@@ -230,7 +240,7 @@ def measure(endpoint_id: int, since: datetime, until: datetime) -> Measured:
         )
         if cursor.fetchone()[0] > EXACT_MOST:
             return measure_by_histogram(endpoint_id, since, until)
-        cursor.execute(_EXACT, [list(SHARES)] * len(PHASES) + [endpoint_id, since, until, list(NOT_MEASURED)])
+        cursor.execute(_EXACT, [list(SHARES)] * len(PHASES) + [endpoint_id, since, until, sorted(NOT_MEASURED)])
         count, *values = cursor.fetchone()
     phases = {
         phase: _named(three) for phase, three in zip(PHASES, values, strict=True) if three and three[0] is not None

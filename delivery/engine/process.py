@@ -5,6 +5,7 @@ Celery runs drains in a thread of its own (`-P threads -c 1`); a second wake-up 
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import structlog
@@ -54,6 +55,11 @@ def _kept() -> tuple[Transfers, Claimer]:
     global _standing
     if _standing is None or _standing[0] != threading.get_ident():
         partitions.ensure(now=timezone.now())
+        # What stands by now stands for good, and a delivery's objects die by their counts: the collector would only
+        # walk the hundreds in the air again and again.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 20)
         networks = tuple(settings.DELIVERY_ALLOWED_NETWORKS)
         _standing = (threading.get_ident(), new_transfers(networks), Claimer())
     return _standing[1], _standing[2]
