@@ -1,6 +1,14 @@
 """Cursor pages for every API list: steady while rows arrive, and as quick on the last page as on the first."""
 
-from rest_framework.pagination import CursorPagination
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db.models import Field, QuerySet
+from rest_framework.exceptions import NotFound
+from rest_framework.pagination import Cursor, CursorPagination
+from rest_framework.request import Request
+
+from kernel.problems import BadInput
 
 
 class CursorPages(CursorPagination):
@@ -10,3 +18,21 @@ class CursorPages(CursorPagination):
     page_size_query_param = "limit"
     max_page_size = 200
     ordering = "-id"
+
+    def paginate_queryset(self, queryset: QuerySet, request: Request, view: Any = None) -> list[Any] | None:
+        column = self.get_ordering(request, queryset, view)[0].lstrip("-")
+        self._column: Field = queryset.model._meta.get_field(column)
+        return super().paginate_queryset(queryset, request, view)
+
+    def decode_cursor(self, request: Request) -> Cursor | None:
+        """A cursor is base64 that anybody can write: what is in it is judged before the database sees it."""
+        try:
+            cursor = super().decode_cursor(request)
+            if cursor is not None and cursor.position is not None:
+                self._column.to_python(cursor.position)
+        except (NotFound, ValidationError, ValueError, OverflowError):
+            raise BadInput(
+                "cursor is what an earlier answer's `next` or `previous` said; start again without it.",
+                code="bad_cursor",
+            ) from None
+        return cursor

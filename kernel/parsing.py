@@ -1,6 +1,7 @@
-"""JSON as it must be to be stored: no NUL, no lone surrogate, no NaN, no doubled key, no bottomless nesting."""
+"""JSON as it must be to be stored: no NUL, lone surrogate, NaN, infinity, doubled key or bottomless nesting."""
 
 import json
+import math
 from typing import Any
 
 from rest_framework.exceptions import ParseError
@@ -13,6 +14,14 @@ class HostileJSON(ValueError):
 
 def _no_constant(name: str) -> Any:
     raise HostileJSON(f"{name} is not a JSON value")
+
+
+def _finite(digits: str) -> float:
+    """1e400 is good JSON, and infinity once it is read: no column, no integer and no receiver takes that."""
+    number = float(digits)
+    if math.isinf(number):
+        raise HostileJSON(f"the number {digits[:20]} is too large")
+    return number
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -28,7 +37,7 @@ def strict_loads(raw: bytes) -> Any:
     """Parse UTF-8 JSON; `HostileJSON` (a ValueError) says what PostgreSQL or a reader would choke on."""
     try:
         text = raw.decode("utf-8")
-        value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_unique_keys)
+        value = json.loads(text, parse_float=_finite, parse_constant=_no_constant, object_pairs_hook=_unique_keys)
     except HostileJSON:
         raise
     except UnicodeDecodeError as error:

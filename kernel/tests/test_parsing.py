@@ -36,6 +36,8 @@ def test_storable_json_comes_back_as_it_was(value, ascii_only):
         (b'{"\\udfff": 1}', "surrogate"),
         (b'{"a": NaN}', "NaN"),
         (b'{"a": -Infinity}', "Infinity"),
+        (b'{"a": 1e400}', "1e400 is too large"),
+        (b"[-1e999999]", "too large"),
         (b'{"a": 1, "a": 2}', "'a' occurs twice"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"a":' * 100_000, "nested too deeply"),
