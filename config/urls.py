@@ -3,6 +3,9 @@
 from django.contrib import admin
 from django.urls import include, path
 
+handler404 = "kernel.unrouted.not_found"
+handler500 = "kernel.unrouted.server_error"
+
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/v1/", include("tasks.urls")),

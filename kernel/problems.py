@@ -72,7 +72,8 @@ class Unavailable(Problem):
     title = "Temporarily unavailable"
 
 
-def problem_response(problem: Problem) -> Response:
+def document(problem: Problem) -> dict[str, Any]:
+    """The problem as RFC 9457 writes it."""
     body: dict[str, Any] = {
         "type": f"urn:roundtrip:problem:{problem.code}",
         "title": problem.title,
@@ -82,7 +83,11 @@ def problem_response(problem: Problem) -> Response:
     }
     if problem.errors:
         body["errors"] = problem.errors
-    return Response(body, status=problem.status, content_type=CONTENT_TYPE, headers=problem.headers)
+    return body
+
+
+def problem_response(problem: Problem) -> Response:
+    return Response(document(problem), status=problem.status, content_type=CONTENT_TYPE, headers=problem.headers)
 
 
 def flatten(detail: Any, field: str = "") -> list[dict[str, str]]:

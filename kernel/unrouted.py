@@ -1,0 +1,66 @@
+"""Answers that no view gives: an address with a NUL, one that does not exist, and a fault of ours.
+
+Under `/api/` each is a problem like every other refusal (RFC 9457); elsewhere Django's own page. None repeats the URL.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views import defaults
+
+from kernel import correlation
+from kernel.problems import CONTENT_TYPE, BadInput, NotFound, Problem, document
+
+API = "/api/"
+
+
+class RefuseNulMiddleware:
+    """No address means anything with a NUL in it, and PostgreSQL takes none in a text: refused before any view."""
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse | Awaitable[HttpResponse]]) -> None:
+        self.get_response = get_response
+        self.is_async = iscoroutinefunction(get_response)
+        if self.is_async:
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
+        if self.is_async:
+            return self._acall(request)
+        return _nul() if _has_nul(request) else self.get_response(request)
+
+    async def _acall(self, request: HttpRequest) -> HttpResponse:
+        return _nul() if _has_nul(request) else await self.get_response(request)  # type: ignore[misc]
+
+
+def _has_nul(request: HttpRequest) -> bool:
+    query = request.META.get("QUERY_STRING", "")
+    return "\x00" in request.path_info or "%00" in query or "\x00" in query
+
+
+def _nul() -> HttpResponse:
+    return _answer(BadInput("The address holds a NUL character, which nothing here contains.", code="nul_in_address"))
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Django's `handler404`."""
+    if not request.path_info.startswith(API):
+        return defaults.page_not_found(request, exception)
+    return _answer(NotFound("There is no such address; /api/v1/docs/ lists them."))
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Django's `handler500`. The correlation id leads from the answer to the log."""
+    if not request.path_info.startswith(API):
+        return defaults.server_error(request)
+    words = f"A fault of ours; the log has it under {correlation.current()}."
+    return _answer(Problem(words, code="internal_error", status=500))
+
+
+def _answer(problem: Problem) -> JsonResponse:
+    body: dict[str, Any] = document(problem)
+    return JsonResponse(body, status=problem.status, content_type=CONTENT_TYPE, headers=problem.headers)
