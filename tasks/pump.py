@@ -17,8 +17,9 @@ from django.db import DatabaseError, InterfaceError, OperationalError, close_old
 
 from tasks import clock
 
-GATHER_SECONDS = 0.02  # what comes back together is settled together
+GATHER_SECONDS = 0.04  # what comes back together is settled together
 LOOK_SECONDS = 0.2
+REFRESH_SECONDS = 5.0
 LINGER = timedelta(seconds=5)  # what falls due this soon is waited for; beyond, the sweep wakes us
 
 log = structlog.get_logger(__name__)
@@ -83,10 +84,12 @@ def pump(
     `nudged` tells that a wake-up came meanwhile: every lane then looks again, though a call of another one hangs.
     """
     ends = time.monotonic() + seconds
-    calls = 0
+    calls, refresh_at = 0, 0.0
     try:
         while True:
-            _refresh_connection()
+            if time.monotonic() >= refresh_at:
+                _refresh_connection()
+                refresh_at = time.monotonic() + REFRESH_SECONDS
             is_open = time.monotonic() < ends and not should_stop()
             if is_open:
                 _fill(lanes, look_again=nudged())
@@ -101,7 +104,8 @@ def pump(
 
 
 def _refresh_connection() -> None:
-    """After a restart of the database every query would fail for ever on the old connection."""
+    """After a restart of the database every query would fail for ever on the old connection. Not every time round:
+    without a pool it means to connect anew."""
     if not connection.in_atomic_block:
         close_old_connections()
 
