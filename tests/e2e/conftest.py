@@ -1,25 +1,14 @@
-"""One running system and one browser for all end-to-end tests of a session."""
+"""One browser for all end-to-end tests of a session; the running system is in `tests.conftest`."""
 
 import shutil
-from collections.abc import Iterator
 
 import pytest
-
-from tests.e2e.system import System
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
         if "tests/e2e" in str(item.path):
             item.add_marker(pytest.mark.e2e)
-
-
-@pytest.fixture(scope="session")
-def system(tmp_path_factory) -> Iterator[System]:
-    system = System(tmp_path_factory.mktemp("roundtrip") / "data")
-    system.start()
-    yield system
-    assert system.stop() == 0
 
 
 @pytest.fixture(autouse=True)

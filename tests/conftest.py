@@ -1,0 +1,15 @@
+"""One running system for all tests of a session that need the real processes."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.system import System
+
+
+@pytest.fixture(scope="session")
+def system(tmp_path_factory) -> Iterator[System]:
+    system = System(tmp_path_factory.mktemp("roundtrip") / "data")
+    system.start()
+    yield system
+    assert system.stop() == 0

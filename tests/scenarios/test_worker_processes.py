@@ -1,0 +1,103 @@
+"""Real worker processes, each its own host's worth: limits kept together, deaths and restarts that lose nothing."""
+
+import random
+import signal
+import time
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from delivery import events
+from delivery.models import Attempt, Delivery
+from tests.e2e.system import wait_for
+from tests.scenarios.gauge import gauge
+from tests.scenarios.workers import beat, workers
+
+pytestmark = [pytest.mark.fault, pytest.mark.django_db(transaction=True)]
+
+
+def record(count: int, prefix: str = "e") -> list[str]:
+    made = [events.NewEvent("a.b", {"n": n}, "acme", uid=f"{prefix}{n}") for n in range(count)]
+    return [event.uid for event in events.record_many(made)]
+
+
+def finished(count: int, seconds: float = 120) -> None:
+    """Until so many are delivered, with a beat meanwhile."""
+
+    def look() -> bool:
+        beat()
+        return Delivery.objects.filter(state="delivered").count() == count
+
+    try:
+        wait_for(look, seconds, f"{count} deliveries", every=0.3)
+    except AssertionError as error:
+        states = Counter(Delivery.objects.values_list("state", "last_outcome"))
+        raise AssertionError(f"{error}; they stand so: {states}") from None
+
+
+def test_two_hosts_keep_one_endpoints_cap_and_rate_together(make_endpoint, tmp_path):
+    cap, rate, burst, slow, count = 5, 120, 4, 10, 26
+    # The first ones are answered late, so that the cap is what limits; then the rate is.
+    with gauge(lambda number: 4.0 if number < slow else 0.0) as receiver:
+        make_endpoint(receiver.url + "/", max_concurrency=cap, rate_per_minute=rate, rate_burst=burst)
+        with workers(tmp_path / "one") as one, workers(tmp_path / "two") as other:
+            for host in (one, other):
+                host.start()
+            began = time.monotonic()
+            uids = record(count)
+            finished(count)
+    assert sorted(receiver.ids) == sorted(uids)
+    assert receiver.most_open <= cap
+    # What came in up to any moment: no more than the full bucket and what has flowed into it since.
+    for number, at in enumerate(receiver.at, 1):
+        assert number <= burst + rate / 60 * (at - began)
+    # And between any two, by the database's clock at the claim.
+    claimed = sorted(Attempt.objects.values_list("started_at", flat=True))
+    for first, start in enumerate(claimed):
+        for last in range(first, count):
+            passed = (claimed[last] - start).total_seconds()
+            assert last - first + 1 <= burst + rate / 60 * passed + 0.01
+    hosts = Counter(Attempt.objects.values_list("worker", flat=True))
+    assert len(hosts) >= 2, hosts  # both had their part in it
+
+
+def test_a_worker_killed_in_mid_request_costs_one_repetition_with_the_same_id(make_endpoint, tmp_path):
+    with gauge(lambda number: 60.0 if number == 0 else 0.0) as receiver, workers(tmp_path) as group:
+        make_endpoint(receiver.url + "/", timeout_ms=90_000)
+        first = group.start()
+        (uid,) = record(1)
+        wait_for(lambda: beat() or receiver.ids, 60, "the request to be in the air", every=0.3)
+        assert group.stop(first, signal.SIGKILL) == -signal.SIGKILL
+        left = Delivery.objects.get()
+        assert left.state == "in_flight" and left.leased_until > timezone.now()
+        group.start()
+        Delivery.objects.update(leased_until=timezone.now() - timedelta(seconds=2))  # the lease's time passes
+        finished(1)
+    assert receiver.ids == [uid, uid]
+    row = Delivery.objects.get()
+    assert (row.attempt_count, row.rescue_count) == (1, 0)
+    assert list(Attempt.objects.order_by("id").values_list("outcome", flat=True)) == ["rescued", "delivered"]
+
+
+def test_ten_deploys_under_load_lose_nothing_and_leave_no_row_in_the_air(make_endpoint, tmp_path):
+    """SIGTERM to a worker that is sending, ten times: out within the grace time, and nothing of its is left leased."""
+    deploys, each = 10, 60
+    chance = random.Random(4)
+    uids: list[str] = []
+    with gauge(lambda _number: chance.choice((0.0, 0.05, 0.4))) as receiver, workers(tmp_path) as group:
+        make_endpoint(receiver.url + "/", max_concurrency=10)
+        process = group.start()
+        for deploy in range(deploys):
+            seen = len(receiver.ids)
+            uids += record(each, f"d{deploy}_")
+            following = group.start()  # as a deploy does: the new one is coming up while the old one goes
+            wait_for(lambda seen=seen: beat() or len(receiver.ids) > seen, 60, "requests in the air", every=0.05)
+            assert group.stop(process) == 0
+            process = following
+        finished(len(uids))
+        assert group.stop(process) == 0
+        assert Delivery.objects.exclude(state="delivered").count() == 0
+    assert Counter(receiver.ids) == Counter(uids)  # finished or given back, so that nobody got one twice
+    assert not Attempt.objects.filter(outcome="rescued").exists()

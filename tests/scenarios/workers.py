@@ -1,0 +1,91 @@
+"""Delivery workers as `bin/up` starts them, on the servers and the database of the test that runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from django.conf import settings
+from django.db import connection
+
+from delivery.engine import sweeps
+from delivery.engine.wake import wake
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bin"))
+
+from roundtrip_up import table  # noqa: E402
+from roundtrip_up.process import spawn  # noqa: E402
+
+GRACE_SECONDS = 25.0  # what the supervisor gives
+
+
+class Workers:
+    """Processes of their own, each the leader of its process group, with connections of its own."""
+
+    def __init__(self, folder: Path, **env: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        url = (
+            f"postgresql://{settings_of('USER')}:{settings_of('PASSWORD')}@{settings_of('HOST') or '127.0.0.1'}"
+            f":{settings_of('PORT') or 5432}/{connection.settings_dict['NAME']}"
+        )
+        told = {
+            "ROUNDTRIP_ENV": "test",
+            "DATABASE_URL": url,
+            "CELERY_BROKER_URL": settings.CELERY_BROKER_URL,
+            "CHANNEL_LAYER_URL": settings.CHANNEL_LAYER_URL,
+            "DELIVERY_ALLOWED_NETWORKS": "127.0.0.0/8",
+            **env,
+        }
+        self._env = table.environment(told, os.environ)
+        self._started = 0
+        self.running: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> subprocess.Popen[bytes]:
+        self._started += 1
+        program = table.delivery_worker(Path(sys.executable), self._started, self._env)
+        with (self._folder / f"worker-{self._started}.log").open("ab") as log:
+            process = spawn(program, stdout=log)
+        self.running.append(process)
+        return process
+
+    def stop(self, process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> int:
+        """Signal one and wait; TimeoutExpired where it outlasts its grace. Returns its exit status."""
+        self.running.remove(process)
+        os.killpg(process.pid, number)
+        try:
+            return process.wait(GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+
+    def logs(self) -> str:
+        return "".join(path.read_text(errors="replace") for path in sorted(self._folder.glob("worker-*.log")))
+
+
+def settings_of(name: str) -> str:
+    return str(connection.settings_dict[name] or "")
+
+
+@contextmanager
+def workers(folder: Path, **env: str) -> Iterator[Workers]:
+    """Whoever still runs at the end is ended."""
+    made = Workers(folder, **env)
+    try:
+        yield made
+    finally:
+        for process in list(made.running):
+            made.stop(process)
+
+
+def beat() -> None:
+    """What beat does every few seconds: wake the workers, rescue what a dead one left."""
+    wake()
+    sweeps.rescue()
