@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db.models import Field, QuerySet
+from django.db.models import Field
 from rest_framework.exceptions import NotFound
 from rest_framework.pagination import Cursor, CursorPagination
 from rest_framework.request import Request
@@ -19,7 +19,7 @@ class CursorPages(CursorPagination):
     max_page_size = 200
     ordering = "-id"
 
-    def paginate_queryset(self, queryset: QuerySet, request: Request, view: Any = None) -> list[Any] | None:
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
         column = self.get_ordering(request, queryset, view)[0].lstrip("-")
         self._column: Field = queryset.model._meta.get_field(column)
         return super().paginate_queryset(queryset, request, view)
