@@ -19,7 +19,7 @@ from console import alerts, database_watch, dead_letters, figures, rules
 from console.models import Alert
 from delivery import dead_letters as delivery_side
 from delivery import stats as delivery_stats
-from kernel.auth import HasScope, Scope, allows, caller_of
+from kernel.auth import HasScope, Scope, allows, caller_of, need
 from kernel.problems import BadInput, Conflict
 
 
@@ -186,6 +186,7 @@ class AlertViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Ge
         return self._settle(request, alerts.resolve, "It is resolved already.")
 
     def _settle(self, request: Request, verb: Any, otherwise: str) -> Response:
+        need(request, "console.change_alert")
         asked = ReasonSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
         row = self.get_object()

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from console.models import AuditEntry
+from kernel.auth import name_of
 
 IDS_KEPT = 1_000
 
@@ -37,5 +38,5 @@ def record(
 
 
 def actor_of(user: Any) -> str:
-    """How records name a console user; the same form as `kernel.auth.caller_of`."""
-    return f"user:{user.pk}:{user.get_username()}"
+    """How records name a console user."""
+    return name_of(user)

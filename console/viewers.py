@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from rest_framework.request import Request
 
-from kernel.auth import Scope, find_key
+from kernel.auth import Scope, find_key, name_of
 from kernel.models import ApiKey
 
 READ_OPERATIONS, READ_ALERTS = "operations:read", "alerts:read"
@@ -54,7 +54,7 @@ def of_user(user: Any, session_key: str = "") -> Viewer | None:
         grants.add(READ_OPERATIONS)
     if user.has_perm("console.view_alert"):
         grants.add(READ_ALERTS)
-    name = f"user:{user.pk}:{user.get_username()}"
+    name = name_of(user)
     return Viewer(name, frozenset(grants), user_id=user.pk, session_key=session_key)
 
 

@@ -22,6 +22,7 @@ from kernel.models import ApiKey
 
 PREFIX = "rt"
 LAST_USED_GRAIN = timedelta(minutes=1)
+CALLER_LENGTH = 80
 
 
 class Scope(models.TextChoices):
@@ -163,6 +164,12 @@ def allows(request: Request, scope: str) -> bool:
     return bool(user and user.is_authenticated and user.is_staff and user.has_perm(settings.SCOPE_PERMISSIONS[scope]))
 
 
+def need(request: Request, *permissions: str) -> None:
+    """A console user needs these model permissions too; an API key has been judged by its scope."""
+    if not isinstance(request.auth, ApiKey) and not request.user.has_perms(permissions):
+        raise exceptions.PermissionDenied("You may not do this; ask an administrator for the right.")
+
+
 def may_see_payloads(request: Request, permission: str) -> bool:
     """API callers see their own payloads; a console user needs the `view_payload` permission of the model."""
     return isinstance(request.auth, ApiKey) or request.user.has_perm(permission)
@@ -171,7 +178,12 @@ def may_see_payloads(request: Request, permission: str) -> bool:
 def caller_of(request: Request) -> Caller:
     if isinstance(request.auth, ApiKey):
         return Caller(f"key:{request.auth.key_id}", request.auth.subscriber or None)
-    return Caller(f"user:{request.user.pk}:{request.user.get_username()}")
+    return Caller(name_of(request.user))
+
+
+def name_of(user: Any) -> str:
+    """How records name a console user. Cut to what their columns hold; the number at its front keeps it unique."""
+    return f"user:{user.pk}:{user.get_username()}"[:CALLER_LENGTH]
 
 
 def narrow(queryset: models.QuerySet, request: Request, field: str = "subscriber") -> models.QuerySet:

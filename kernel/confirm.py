@@ -19,6 +19,8 @@ from django.urls import reverse
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextInputWidget
 
+from kernel.auth import name_of
+
 TEMPLATE = "admin/verb_confirmation.html"
 
 
@@ -40,7 +42,7 @@ class OptionalReasonForm(ReasonForm):
 
 def actor_of(request: HttpRequest) -> str:
     """How records name a console user."""
-    return f"user:{request.user.pk}:{request.user.get_username()}"
+    return name_of(request.user)
 
 
 def ask(

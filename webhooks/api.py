@@ -14,9 +14,9 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from kernel.auth import HasScope, caller_of, may_see_payloads
+from kernel.auth import HasScope, caller_of, may_see_payloads, need
 from kernel.problems import Conflict
-from tasks.models import Task
+from tasks.models import ExternalJob, Task
 from tasks.states import Reason
 from webhooks import inbox
 from webhooks.errors import CannotReplay
@@ -109,6 +109,10 @@ class InboundEventFilter(django_filters.FilterSet):
         fields = ("source", "provider", "verdict", "verdict_reason", "outcome", "reason", "correlation_id")
 
     def with_job(self, queryset: QuerySet, _name: str, value: str) -> QuerySet:
+        """A bound key finds by its own jobs only: an event may speak of others' too, and would tell that they exist."""
+        bound = caller_of(self.request).subscriber
+        if bound is not None and not ExternalJob.objects.filter(job_id=value, task__subscriber=bound).exists():
+            return queryset.none()
         return queryset.filter(results__contains=[{"job_id": value}])
 
 
@@ -120,6 +124,10 @@ class InboundEventViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, view
     filterset_class = InboundEventFilter
     queryset = InboundEvent.objects.all()
     lookup_value_regex = "[0-9]{1,18}"
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        need(request, "webhooks.view_inboundevent")
 
     def get_queryset(self) -> QuerySet[InboundEvent]:
         bound = caller_of(self.request).subscriber
@@ -141,6 +149,7 @@ class InboundEventViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, view
     @action(detail=True, methods=["post"])
     def replay(self, request: Request, pk: str | None = None) -> Response:
         """Judge a stored event once more by its stored verdict; no second effect."""
+        need(request, "webhooks.replay_inboundevent")
         event = self.get_object()
         asked = ReplaySerializer(data=request.data)
         asked.is_valid(raise_exception=True)

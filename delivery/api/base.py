@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from rest_framework import exceptions
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
@@ -13,9 +12,11 @@ from delivery.endpoint_rules import InvalidEndpoint
 from delivery.errors import DeliveryError, InvalidEvent
 from delivery.policy.postback import FieldRefused, TemplateInvalid
 from kernel.addresses import AddressRefused
-from kernel.auth import allows, caller_of
+from kernel.auth import allows, caller_of, need
 from kernel.models import ApiKey
 from kernel.problems import BadInput, Conflict, Problem
+
+__all__ = ["ApiViews", "as_problem", "may_see_urls", "need"]
 
 
 class ApiViews(GenericViewSet):
@@ -47,12 +48,6 @@ def as_problem(error: Exception) -> Problem | None:
 
 def _row(field: str, error: Any) -> dict[str, str]:
     return {"field": field, "code": error.code, "detail": error.detail}
-
-
-def need(request: Request, permission: str) -> None:
-    """A console user needs this model permission too; an API key has been judged by its scope."""
-    if not isinstance(request.auth, ApiKey) and not request.user.has_perm(permission):
-        raise exceptions.PermissionDenied("You may not do this; ask an administrator for the right.")
 
 
 def may_see_urls(request: Request) -> bool:

@@ -100,6 +100,7 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, ApiViews):
         responses={201: EndpointWithSecret, 400: problem("A field is wrong; `errors` says which and why")},
     )
     def create(self, request: Request) -> Response:
+        need(request, "delivery.add_endpoint")
         values = self._valid(EndpointIn)
         values["subscriber"] = subscriber_for(request, values.get("subscriber", ""))
         endpoint_rules.clean(values)

@@ -125,3 +125,8 @@ def test_use_is_noted_at_most_once_a_minute(django_assert_num_queries):
     assert ApiKey.objects.get(pk=key.pk).last_used_at is not None
     with django_assert_num_queries(1):
         client.get("/open/")
+
+
+def test_a_console_users_name_fits_every_column_that_keeps_it(db):
+    user = User.objects.create(username="u" * 150, is_staff=True)
+    assert auth.name_of(user) == f"user:{user.pk}:uuuuu"[:80].ljust(80, "u")

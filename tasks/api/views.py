@@ -11,7 +11,7 @@ from rest_framework.generics import get_object_or_404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from kernel.auth import HasScope, caller_of, may_see_payloads, narrow, subscriber_for
+from kernel.auth import HasScope, caller_of, may_see_payloads, narrow, need, subscriber_for
 from kernel.idempotency import idempotent
 from kernel.pages import CursorPages
 from kernel.problems import Conflict
@@ -102,6 +102,7 @@ class TaskViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadConte
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, pk: str) -> Response:
         """Stop the task. A job at a provider decides the race itself: `cancel_requested_at` is set until it answers."""
+        need(request, "tasks.cancel_task")
         words = lifecycle.cancel([self.get_object().pk], **_by(request))
         return self._after(int(pk), set(words.values()) <= {"cancelled", "cancelling"}, "cancelled")
 
@@ -109,6 +110,7 @@ class TaskViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadConte
     @action(detail=True, methods=["post"])
     def redrive(self, request: Request, pk: str) -> Response:
         """Give a dead letter new attempts; its batch opens again."""
+        need(request, "tasks.redrive_task")
         moved = lifecycle.redrive([self.get_object().pk], **_by(request))
         return self._after(int(pk), bool(moved), "redriven: only dead letters are")
 
@@ -116,6 +118,7 @@ class TaskViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadConte
     @action(detail=True, methods=["post"])
     def discard(self, request: Request, pk: str) -> Response:
         """Close a dead letter that nobody wants any more; it becomes cancelled."""
+        need(request, "tasks.cancel_task")
         moved = lifecycle.discard([self.get_object().pk], **_by(request))
         return self._after(int(pk), bool(moved), "discarded: only dead letters are")
 
@@ -158,6 +161,7 @@ class BatchViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadCont
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, pk: str) -> Response:
         """Stop every task of the batch that is not finished."""
+        need(request, "tasks.cancel_batch")
         counts = lifecycle.cancel_batch(self.get_object().pk, **_by(request))
         words = {word: counts.get(word, 0) for word in ("cancelled", "cancelling", "refused")}
         batch = get_object_or_404(self.get_queryset(), pk=pk)

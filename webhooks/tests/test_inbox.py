@@ -4,6 +4,7 @@ import json
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.utils import timezone
 from rest_framework.test import APIClient
 
@@ -236,3 +237,29 @@ def test_replay_needs_the_writing_scope_and_answers_what_it_did(post, running):
     refused = InboundEvent.objects.order_by("-id").first()
     answer = caller("tasks:write").post(f"/api/v1/inbound-events/{refused.pk}/replay/", {}, format="json")
     assert (answer.status_code, answer.json()["code"]) == (409, "cannot_replay")
+
+
+def test_a_bound_key_cannot_ask_after_jobs_that_are_not_its_own(post, running):
+    running("mine", subscriber="acme"), running("theirs", subscriber="umbrella")
+    post({"jobs": [{"job_id": "mine", "status": "completed"}, {"job_id": "theirs", "status": "completed"}]})
+    for subscriber, seen in (("acme", {"mine": 1, "theirs": 0}), ("", {"mine": 1, "theirs": 1})):
+        client = caller("tasks:read", subscriber=subscriber)
+        found = {job: client.get(f"/api/v1/inbound-events/?job_id={job}").json()["results"] for job in seen}
+        assert {job: len(rows) for job, rows in found.items()} == seen
+
+
+def test_a_console_user_needs_the_inboxs_own_permissions(post, running, django_user_model):
+    running()
+    post(DONE)
+    user = django_user_model.objects.create(username="ann", is_staff=True)
+    client = APIClient()
+    path = f"/api/v1/inbound-events/{InboundEvent.objects.get().pk}/replay/"
+
+    def answers(*permissions):
+        user.user_permissions.add(*Permission.objects.filter(codename__in=permissions))
+        client.force_login(user)
+        return client.get("/api/v1/inbound-events/").status_code, client.post(path, {}, format="json").status_code
+
+    assert answers("view_task", "add_task") == (403, 403)
+    assert answers("view_inboundevent") == (200, 403)
+    assert answers("replay_inboundevent") == (200, 200)
