@@ -13,7 +13,8 @@ from rest_framework.response import Response
 
 from console.models import Operation, OperationItem
 from console.operations import plan
-from kernel.auth import HasScope, Scope, caller_of, narrow
+from console.operations.verbs import VERBS
+from kernel.auth import HasScope, Scope, caller_of, narrow, need
 from kernel.idempotency import idempotent
 from kernel.problems import Conflict
 
@@ -74,6 +75,7 @@ class OperationViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewset
         asked = NewOperationSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
         values, caller = asked.validated_data, caller_of(request)
+        need(request, VERBS[values["verb"]].permission)
         if values["dry_run"]:
             seen = plan.preview(values["verb"], values["filter"], caller.subscriber, timezone.now())
             return Response(

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
@@ -11,6 +12,7 @@ from console import audit
 from console.console_pages import console_page, render
 from console.models import Operation
 from console.operations import plan
+from console.operations.verbs import VERBS
 from console.topics import Topic
 from console.viewers import READ_OPERATIONS, Viewer
 from console.views import live
@@ -24,6 +26,9 @@ STEER = {"pause": plan.pause, "resume": plan.resume, "cancel": plan.cancel}
 @console_page(Scope.OPERATIONS_WRITE)
 def new(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     """Begin an operation on one group, then show it."""
+    known = VERBS.get(request.POST.get("verb", ""))
+    if known and not request.user.has_perm(known.permission):
+        raise PermissionDenied("You may not do this to one row, so not to many either; ask an administrator.")
     asked: dict[str, Any] = {
         name: request.POST[name] for name in ("fingerprint", "endpoint", "batch") if request.POST.get(name)
     }

@@ -18,6 +18,7 @@ from django.views.decorators.http import require_POST
 from console import alerts as alert_verbs
 from console import audit, dead_letters, snapshots, timeline
 from console.console_pages import console_page, render
+from console.operations.verbs import VERBS
 from console.snapshot_objects import batch_row
 from console.topics import Topic, TopicRefused, permitted
 from console.viewers import READ_ALERTS, Viewer
@@ -88,6 +89,7 @@ def dead_letter_groups(request: HttpRequest, viewer: Viewer) -> HttpResponse:
         delivery_groups=[group for group in groups if group["side"] == dead_letters.DELIVERY],
         task_groups=[group for group in groups if group["side"] == dead_letters.TASK],
         may_operate=viewer.may(Scope.OPERATIONS_WRITE),
+        verbs={name: name for name, verb in VERBS.items() if request.user.has_perm(verb.permission)},
     )
 
 

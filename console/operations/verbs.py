@@ -36,13 +36,17 @@ Outcomes = dict[int, tuple[str, str]]  # id → (outcome, detail)
 
 @dataclass(frozen=True)
 class BulkVerb:
-    """`rows` are what the filter means now; `act` does it to some of them and says what became of each."""
+    """`rows` are what the filter means now; `act` does it to some of them and says what became of each.
+
+    `permission` is what a console user needs to do it to one row: doing it to thousands must not need less.
+    """
 
     allowed: frozenset[str]
     rows: Callable[[dict[str, Any], str | None], QuerySet]
     act: Callable[[Sequence[int], Operation], Outcomes]
     can_have_canary: bool = False
     required: frozenset[str] = frozenset()
+    permission: str = ""  # nobody but a superuser has this one
 
 
 def pinned(verb: "BulkVerb", asked: dict[str, Any], now: datetime) -> dict[str, Any]:
@@ -73,8 +77,10 @@ def _text(value: Any, _now: datetime) -> str:
 
 
 def _number(value: Any, _now: datetime) -> int:
-    number = int(value)
-    if isinstance(value, bool) or not 0 <= number < 2**63:
+    """As a number or, like all our ids, as its digits. Never rounded: 1.5 is no endpoint."""
+    is_digits = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20
+    number = int(value) if is_digits else value
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**63:
         raise ValueError("must be a whole number")
     return number
 
@@ -234,13 +240,23 @@ _OPEN_FILTER = frozenset({"kind", "batch", "state", "subscriber", "reference", "
 _EVENT_FILTER = frozenset({"endpoint", "types", "since", "until"})
 
 VERBS: dict[str, BulkVerb] = {
-    Operation.Verb.REDRIVE_DELIVERIES: BulkVerb(_DELIVERY_FILTER, _dead_deliveries, _redrive_deliveries, True),
-    Operation.Verb.DISCARD_DELIVERIES: BulkVerb(_DELIVERY_FILTER, _dead_deliveries, _discard_deliveries),
-    Operation.Verb.REPLAY_EVENTS: BulkVerb(
-        _EVENT_FILTER, _replayable, _replay_events, required=frozenset({"endpoint"})
+    Operation.Verb.REDRIVE_DELIVERIES: BulkVerb(
+        _DELIVERY_FILTER, _dead_deliveries, _redrive_deliveries, True, permission="delivery.redrive_delivery"
     ),
-    Operation.Verb.REDRIVE_TASKS: BulkVerb(_TASK_FILTER, _dead_tasks, _redrive_tasks, True),
-    Operation.Verb.CANCEL_TASKS: BulkVerb(_OPEN_FILTER, _open_tasks, _cancel_tasks),
+    Operation.Verb.DISCARD_DELIVERIES: BulkVerb(
+        _DELIVERY_FILTER, _dead_deliveries, _discard_deliveries, permission="delivery.discard_delivery"
+    ),
+    Operation.Verb.REPLAY_EVENTS: BulkVerb(
+        _EVENT_FILTER,
+        _replayable,
+        _replay_events,
+        required=frozenset({"endpoint"}),
+        permission="delivery.change_endpoint",
+    ),
+    Operation.Verb.REDRIVE_TASKS: BulkVerb(
+        _TASK_FILTER, _dead_tasks, _redrive_tasks, True, permission="tasks.redrive_task"
+    ),
+    Operation.Verb.CANCEL_TASKS: BulkVerb(_OPEN_FILTER, _open_tasks, _cancel_tasks, permission="tasks.cancel_task"),
 }
 
 

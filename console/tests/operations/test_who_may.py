@@ -1,0 +1,76 @@
+"""What somebody may not do to one row they may not do to thousands; and a filter is never rounded into another."""
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from console.models import Alert, Operation
+from console.operations import verbs
+from console.tests.conftest import allow, make_delivery, make_endpoint
+
+pytestmark = pytest.mark.django_db
+ASKED = {"filter": {"all": True}, "reason": "x", "dry_run": True}
+
+
+def visitor(user):
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def ask(client, verb, asked=None):
+    return client.post("/api/v1/operations/", {**ASKED, **(asked or {}), "verb": verb}, content_type="application/json")
+
+
+def test_every_verb_names_the_permission_of_its_single_form():
+    assert {name: verb.permission for name, verb in verbs.VERBS.items()} == {
+        "redrive_deliveries": "delivery.redrive_delivery",
+        "discard_deliveries": "delivery.discard_delivery",
+        "replay_events": "delivery.change_endpoint",
+        "redrive_tasks": "tasks.redrive_task",
+        "cancel_tasks": "tasks.cancel_task",
+    }
+
+
+def test_adding_operations_alone_discards_nothing_by_api_or_page(staff):
+    make_delivery(make_endpoint(), "dead_letter")
+    client = visitor(allow(staff, "console.add_operation", "delivery.redrive_delivery"))
+    assert ask(client, "redrive_deliveries").status_code == 200
+    assert ask(client, "discard_deliveries").status_code == 403
+    form = {"verb": "discard_deliveries", "fingerprint": "x", "reason": "x"}
+    assert client.post("/operations/new/", form).status_code == 403
+    assert not Operation.objects.exists()
+
+
+def test_the_page_shows_only_the_buttons_that_work(staff):
+    make_delivery(make_endpoint(), "dead_letter")
+    user = allow(staff, "console.add_operation", "delivery.view_delivery", "delivery.redrive_delivery")
+    text = visitor(user).get("/dead-letters/").content.decode()
+    assert 'value="redrive_deliveries"' in text
+    assert 'value="discard_deliveries"' not in text
+    text = visitor(allow(user, "delivery.discard_delivery")).get("/dead-letters/").content.decode()
+    assert 'value="discard_deliveries"' in text
+
+
+def test_an_alert_is_settled_by_those_who_may_change_alerts(staff):
+    now = timezone.now()
+    alert = Alert.objects.create(rule="r", title="t", opened_at=now, last_seen_at=now)
+    path = f"/api/v1/alerts/{alert.pk}/resolve/"
+    client = visitor(allow(staff, "console.add_operation", "delivery.view_delivery"))
+    assert client.post(path, {}, content_type="application/json").status_code == 403
+    client = visitor(allow(staff, "console.change_alert"))
+    assert client.post(path, {}, content_type="application/json").status_code == 200
+
+
+@pytest.mark.parametrize("value", [1.5, True, None, [1], "1.5", "x", "٣", -1, 2**63, "9" * 20])
+@pytest.mark.parametrize("name", ["endpoint", "ids"])
+def test_a_number_in_a_filter_is_whole_or_refused(operator, name, value):
+    asked = {"filter": {name: [value] if name == "ids" else value}}
+    answer = ask(visitor(operator), "redrive_deliveries", asked)
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, f"filter.{name}")
+
+
+def test_ids_may_be_written_as_the_api_writes_them(operator):
+    assert ask(visitor(operator), "redrive_deliveries", {"filter": {"ids": ["7", 8]}}).json()["filter"] == {
+        "ids": [7, 8]
+    }
