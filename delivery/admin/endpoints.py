@@ -11,14 +11,13 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
-from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
 from delivery import endpoints, stats, words
 from delivery.admin.forms import EndpointForm, RotationForm
 from delivery.admin.health import health_panel
-from delivery.admin.lists import EstimatingPaginator, is_one
+from delivery.admin.lists import EstimatingPaginator, ListedFiltersAdmin, is_one
 from delivery.errors import DeliveryError
 from delivery.models import Endpoint
 from delivery.policy.postback import masked
@@ -51,7 +50,7 @@ class StateFilter(admin.SimpleListFilter):
 
 
 @admin.register(Endpoint)
-class EndpointAdmin(ModelAdmin):
+class EndpointAdmin(ListedFiltersAdmin):
     form = EndpointForm
     paginator = EstimatingPaginator
     show_full_result_count = False

@@ -1,4 +1,4 @@
-"""What all lists here share: no delete, no exact count of millions, exact search by indexed columns."""
+"""What all lists here share: no delete, no filter by hidden columns, no exact count of millions, exact search."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib.admin import ShowFacets
 from django.core.paginator import Paginator
 from django.db.models import Model, Q, QuerySet
+from django.db.models.constants import LOOKUP_SEP
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 from unfold.admin import ModelAdmin
@@ -32,7 +33,32 @@ class EstimatingPaginator(Paginator):
         return stats.count(rows, COUNTED)[0] if isinstance(rows, QuerySet) else len(rows)
 
 
-class KeptAdmin(ModelAdmin):
+class ListedFiltersAdmin(ModelAdmin):
+    """A list is narrowed by what its filters offer and by `linked_columns` (which our own links use), by nothing else.
+
+    Django lets `?payload__contains=…` narrow by any column of the model: a payload could be guessed letter by letter by
+    somebody who may not see it.
+    """
+
+    linked_columns: tuple[str, ...] = ()
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
+        column = lookup.split(LOOKUP_SEP)[0]
+        columns = {field.name for field in self.model._meta.get_fields()}
+        columns |= {field.attname for field in self.model._meta.concrete_fields}
+        if column in columns - self._offered(request):
+            return False
+        return super().lookup_allowed(lookup, value, request)
+
+    def _offered(self, request: HttpRequest | None) -> set[str]:
+        filters = self.list_filter if request is None else self.get_list_filter(request)
+        names = [item[0] if isinstance(item, tuple | list) else item for item in filters]
+        listed = {name.split(LOOKUP_SEP)[0] for name in names if isinstance(name, str)}
+        simple = {item.parameter_name for item in names if not isinstance(item, str)}
+        return listed | simple | set(self.linked_columns)
+
+
+class KeptAdmin(ListedFiltersAdmin):
     """Rows that are never added, changed or deleted by hand."""
 
     paginator = EstimatingPaginator

@@ -283,3 +283,36 @@ def test_an_api_key_is_shown_once_and_revoked(admin_client):
     admin_client.post(page.replace("change", "revoke"), {"reason": "leaked"})
     key.refresh_from_db()
     assert key.revoked_at and key.name == "ci 2"
+
+
+@pytest.mark.parametrize(
+    ("kind", "lookup"),
+    [
+        ("event", "payload__contains=a"),
+        ("event", "payload__gt=a"),
+        ("event", "payload_sha256__startswith=a"),
+        ("attempt", "response_head__contains=a"),
+        ("endpoint", "body_template__contains=a"),
+        ("endpoint", "secret__isnull=1"),
+        ("delivery", "last_error__contains=a"),
+        ("delivery", "event__payload__contains=a"),
+    ],
+)
+def test_a_list_is_not_narrowed_by_what_its_filters_do_not_offer(person, kind, lookup):
+    delivery = factories.delivery(factories.endpoint(), state="failed")
+    factories.attempt(delivery, 1, outcome="timeout", response_head=b"s3cret")
+    client = person(f"view_{kind}")
+    assert client.get(f"{reverse(f'admin:delivery_{kind}_changelist')}?{lookup}").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("kind", "lookup"),
+    [
+        ("delivery", "endpoint__id__exact=1&state__exact=failed&outcome=timeout&is_replay__exact=0"),
+        ("endpoint", "state=paused&health__breaker_state__exact=open&request_form__exact=event"),
+        ("event", "matched=unmatched"),
+    ],
+)
+def test_what_the_filters_offer_works(person, kind, lookup):
+    address = f"{reverse(f'admin:delivery_{kind}_changelist')}?{lookup}"
+    assert person(f"view_{kind}").get(address).status_code == 200

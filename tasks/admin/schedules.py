@@ -10,11 +10,10 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
-from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from delivery.admin.lists import KeptAdmin
+from delivery.admin.lists import KeptAdmin, ListedFiltersAdmin
 from tasks import kinds, words
 from tasks.admin.tasks import KindFilter
 from tasks.errors import InvalidInput
@@ -50,7 +49,7 @@ class ScheduleForm(forms.ModelForm):
 
 
 @admin.register(Schedule)
-class ScheduleAdmin(ModelAdmin):
+class ScheduleAdmin(ListedFiltersAdmin):
     form = ScheduleForm
     list_display = ("name", "kind_title", "every", "is_enabled", "last_due_at", "catch_up")
     list_filter = ("is_enabled", KindFilter)

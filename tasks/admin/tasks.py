@@ -102,6 +102,7 @@ class TaskAdmin(KeptAdmin):
     )
     list_filter = ("state", KindFilter, ("created_at", RangeDateTimeFilter))
     list_filter_submit = True
+    linked_columns = ("batch",)
     search_exact = ("reference", "correlation_id", "subscriber")
     search_numbers = ("pk", "batch_id")
     search_help_text = "Task id, batch id, reference, correlation id, job id or subscriber, exactly"

@@ -199,3 +199,11 @@ def test_a_schedule_with_a_wrong_input_is_refused(db):
     assert "place: This field is required." in refused.content.decode()
     client.post(page("tasks_schedule_add"), {**form, "input": '{"trade": "bakery", "place": "Oslo"}'})
     assert Schedule.objects.get().input == {"trade": "bakery", "place": "Oslo", "limit": 10}
+
+
+@pytest.mark.parametrize("lookup", ["input__icontains=bakery", "input__trade=bakery", "result__icontains=a"])
+def test_inputs_and_results_cannot_be_guessed_by_filtering(batch, lookup):
+    client = visitor("view_task")
+    assert client.get(f"{reverse('admin:tasks_task_changelist')}?{lookup}").status_code == 400
+    linked = f"batch__id__exact={batch.pk}&state__exact=queued&kind=map_search"
+    assert client.get(f"{reverse('admin:tasks_task_changelist')}?{linked}").status_code == 200
