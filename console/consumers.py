@@ -19,6 +19,7 @@ from console import hub, origins, viewers
 from console.snapshots import Snapshot
 from console.topics import Topic, TopicRefused, parse, permitted
 from console.viewers import Viewer
+from kernel.parsing import strict_loads
 
 PROTOCOL = "roundtrip.live"
 TOKEN_PROTOCOL = "token."  # noqa: S105 - a browser cannot set headers, so a token may come as subprotocol
@@ -45,6 +46,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self.has_news = asyncio.Event()
         self.jobs: list[asyncio.Task[None]] = []
         self.refusals = 0
+        self.is_over = False
         self.hub = hub.of_this_loop()
         protocols = self.scope.get("subprotocols", [])
         viewer = await database_sync_to_async(self._find_viewer)(protocols)
@@ -96,6 +98,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
     # What the client says
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        if self.is_over:  # closed; what was on its way still arrives
+            return
         message = _parsed(text_data)
         kind = message.get("type")
         if kind == "auth" and self.viewer is None:
@@ -113,6 +117,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
                 "bad_message", 'Send {"type": "subscribe", "topic": …} or {"type": "unsubscribe", "topic": …}.'
             )
         if self.refusals > MAX_REFUSALS:
+            self.is_over = True
             await self.close(TOO_MANY)
 
     async def _authenticate(self, token: object) -> None:
@@ -238,6 +243,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
                 self._refuse("permission_denied", "You may no longer watch this.", asked[0] if asked else name)
 
     async def _end(self, close_code: int, code: str, detail: str) -> None:
+        self.is_over = True
         await self.send(json.dumps({"type": "error", "code": code, "detail": detail}))
         await self.close(close_code)
 
@@ -247,7 +253,7 @@ def _parsed(text: str | None) -> dict[str, Any]:
     if text is None or len(text) > MAX_MESSAGE:
         return {}
     try:
-        message = json.loads(text)
-    except (ValueError, RecursionError):
+        message = strict_loads(text.encode())  # half a character could not be said back to the client
+    except ValueError:
         return {}
     return message if isinstance(message, dict) else {}

@@ -333,3 +333,28 @@ def test_a_deaf_layer_makes_the_hub_look_more_often(operator, monkeypatch):
             assert (await communicator.receive_json_from(timeout=3))["data"]["total"] == 5
 
     async_to_sync(play)()
+
+
+def test_half_a_character_ends_neither_the_socket_nor_its_news(operator):
+    cookie = cookie_of(operator)
+
+    async def play():
+        async with socket(*OWN, cookie) as communicator:
+            for hostile in ("\\ud800", "tasks?reference=\\ud800", "tasks?reference=\\u0000"):
+                await communicator.send_to(text_data='{"type": "subscribe", "topic": "' + hostile + '"}')
+                assert (await communicator.receive_json_from(timeout=3))["code"] == "bad_message"
+            assert (await ask(communicator, "tasks"))["type"] == "snapshot"
+
+    async_to_sync(play)()
+
+
+def test_what_arrives_after_the_end_is_not_answered():
+    async def play():
+        async with socket() as communicator:
+            for _ in range(3):
+                await communicator.send_json_to({"type": "subscribe", "topic": "stats"})
+            assert (await communicator.receive_json_from(timeout=3))["code"] == "not_authenticated"
+            assert (await communicator.receive_output(timeout=3))["type"] == "websocket.close"
+            assert await communicator.receive_nothing(timeout=0.2)
+
+    async_to_sync(play)()
