@@ -45,7 +45,7 @@ def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
 def _name(name: str) -> str:
     if not isinstance(name, str) or not _TOKEN.fullmatch(name):
         raise HeaderRefused("name", "A header's name has letters, digits and hyphens only.", str(name)[:100])
-    lower = name.lower()
+    lower = name.lower().replace("_", "-")  # CGI and WSGI receivers read both as one
     if lower in _RESERVED or lower.startswith(_RESERVED_PREFIXES):
         raise HeaderRefused("reserved", f"{name} is set by us and cannot be overridden.", name)
     return name

@@ -148,6 +148,10 @@ def _encoder_for(content_type: str) -> Callable[[str], str]:
         return lambda value: quote_plus(value, errors="replace")
     if kind.endswith("xml"):
         return lambda value: (
-            value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+            value.replace("&", "&amp;")
+            .replace("<", "&lt;")
+            .replace(">", "&gt;")
+            .replace('"', "&quot;")
+            .replace("'", "&#39;")
         )
     return str

@@ -21,6 +21,7 @@ def test_good_ones():
             for name in ("Host", "content-type", "Content-Length", "webhook-id", "Webhook-Foo")
         ],
         *[({name: "x"}, "reserved") for name in ("Connection", "TE", "Transfer-Encoding", "Proxy-Authorization")],
+        *[({name: "x"}, "reserved") for name in ("Webhook_Id", "Content_Length", "X_Forwarded_For")],
         *[({name: "x"}, "reserved") for name in ("User-Agent", "traceparent", "X-Correlation-Id", "Expect")],
         *[({name: "x"}, "name") for name in ("", "a b", "a:b", "a\r\nb", "ü", "a\x00")],
         *[({"x-a": value}, "value") for value in ("a\r\nb: c", "a\nb", "\x00", "ü", "a\x7f", 5)],

@@ -122,3 +122,9 @@ def test_any_value_stays_inside_its_parameter(value):
     assert parts.path.count("/") == 3
     query = parse_qs(parts.query, keep_blank_values=True)
     assert query == {"x": [value.encode("utf-8", "replace").decode()], "y": ["1"]}
+
+
+def test_a_value_cannot_leave_the_xml_attribute_it_stands_in():
+    template = Template("https://p.example/", "<a b='{data.x}' c=\"{data.x}\"/>", "text/xml")
+    body = render(template, {"data": {"x": "' evil='1\" d=\"<&"}}).body.decode()
+    assert body == "<a b='&#39; evil=&#39;1&quot; d=&quot;&lt;&amp;' c=\"&#39; evil=&#39;1&quot; d=&quot;&lt;&amp;\"/>"
