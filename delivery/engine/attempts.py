@@ -27,7 +27,7 @@ def line_of(verdict: Verdict, worker: str) -> str:
         phases = f"{NULL}\t{NULL}\t{NULL}\t{NULL}\t{NULL}\t"
         status, response = NULL, NULL
     else:
-        status, response = result.status or NULL, _head_of(verdict)
+        status, response = str(result.status) if result.status else NULL, _head_of(verdict)
         if result.reused:
             phases = f"{NULL}\t{NULL}\t{NULL}\t{result.first_byte_ms}\t{result.total_ms}\t{result.address}"
         else:
