@@ -2,6 +2,7 @@
 the end of the start. Both files are readable by their owner only."""
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -31,7 +32,9 @@ def write_files(data: Data, addresses: Addresses, product: Mapping[str, str]) ->
 
 def banner(data: Data, addresses: Addresses, product: Mapping[str, str], seconds: float) -> str:
     """The URL, the login, and what to try next."""
-    manage = "./manage.py" if data.folder == ROOT / "var" else f"ROUNDTRIP_DATA='{data.folder}' ./manage.py"
+    manage = (
+        "./manage.py" if data.folder == ROOT / "var" else f"ROUNDTRIP_DATA={shlex.quote(str(data.folder))} ./manage.py"
+    )
     first = (
         f"  {manage} submit examples/searches.csv --kind map_search\n      real searches; watch the start page"
         if addresses.sandbox

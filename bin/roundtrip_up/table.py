@@ -1,6 +1,7 @@
 """The processes of one Roundtrip and the environment they get. Logs and `deploy/` use the names given here."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +63,16 @@ def settings(
             "SANDBOX_RECEIVER_SECRETS": json.dumps({"/ok": kept["demo_endpoint_secret"]}),
         }
     chosen = {name: environ.get(name, value) for name, value in ours.items() if f"{name}_FILE" not in environ}
-    return {**chosen, **urls}
+    # All that was said, not only what we would have said: `manage.py prune` beside us must keep what our workers keep.
+    known = declared()
+    said = {name: value for name, value in environ.items() if name.removesuffix("_FILE") in known}
+    return {**chosen, **said, **urls}
+
+
+def declared() -> frozenset[str]:
+    """The product's own variables. Their declaration is read, not imported: there may be no Django here yet."""
+    text = (ROOT / "config" / "environment.py").read_text(encoding="utf-8")
+    return frozenset(re.findall(r'\bVariable\(\s*"([A-Z][A-Z0-9_]*)"', text))
 
 
 def environment(product: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:

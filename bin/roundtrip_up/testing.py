@@ -16,8 +16,6 @@ from roundtrip_up.servers import plan, running
 URLS = ("DATABASE_URL", "CELERY_BROKER_URL", "CHANNEL_LAYER_URL")
 # A developer's own settings must not change what the tests see.
 PRODUCT_PREFIXES = ("ROUNDTRIP_", "SANDBOX_", "DEMO_", "DELIVERY_", "PROVIDER_")
-PRODUCT_NAMES = {*URLS, "SECRET_KEY", "MASTER_KEYS", "ALLOWED_HOSTS", "PUBLIC_BASE_URL", "TRUSTED_PROXIES", "DEBUG",
-                 "LIVE_ALLOWED_ORIGINS", "LOG_FORMAT", "LOG_LEVEL", "DJANGO_SETTINGS_MODULE"}  # fmt: skip
 ALONE = "e2e or fault"  # whole systems, killed processes: these want both cores for themselves
 NO_TESTS = 5
 
@@ -62,8 +60,9 @@ def _pytest(found: venv.Venv, arguments: list[str], urls: Mapping[str, str]) -> 
 
 def clean(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment without Roundtrip's own variables (`NAME_FILE` included)."""
+    known = {*table.declared(), "DJANGO_SETTINGS_MODULE"}
     return {
         name: value
         for name, value in environ.items()
-        if name.removesuffix("_FILE") not in PRODUCT_NAMES and not name.startswith(PRODUCT_PREFIXES)
+        if name.removesuffix("_FILE") not in known and not name.startswith(PRODUCT_PREFIXES)
     }

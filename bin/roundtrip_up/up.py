@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import http.client
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -57,8 +58,8 @@ def only_one(data: Data, port: int) -> Iterator[None]:
         except OSError as error:
             who = os.read(descriptor, 200).decode(errors="replace").strip() or "another bin/up"
             raise Refusal(
-                f"Roundtrip already runs on {data.folder} ({who}). Stop that one first, or start a second one with"
-                f" --port {port + 10} --data {data.folder}-2."
+                f"Roundtrip already runs on {data.folder} ({who}). Stop that one first, or start a second one:"
+                f" bin/up --port {port + 10} --data {shlex.quote(f'{data.folder}-2')}"
             ) from error
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"process {os.getpid()}, http://{ports.HOST}:{port}\n".encode())

@@ -18,6 +18,8 @@ from roundtrip_up.servers import not_ready
 from roundtrip_up.supervisor import Backoff
 from roundtrip_up.venv import _explain
 
+from config.environment import VARIABLES
+
 
 def run(*argv: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -42,13 +44,14 @@ def test_a_taken_port_is_named_with_a_free_one(tmp_path):
 
 
 def test_a_second_start_on_the_same_data_says_who_is_there(tmp_path):
-    data = open_data(tmp_path / "data")
+    data = open_data(tmp_path / "my data")
     with data.lock.open("w") as lock:
         lock.write("process 4711, http://127.0.0.1:8000\n")
         lock.flush()
         fcntl.flock(lock, fcntl.LOCK_EX)
         line = one_line(run("up", "--data", str(data.folder)))
     assert "already runs on" in line and "process 4711, http://127.0.0.1:8000" in line and "--port 8010" in line
+    assert line.endswith(f" --data '{data.folder}-2'")  # as it can be pasted into a shell
 
 
 def test_a_data_folder_that_cannot_be_written_to(tmp_path):
@@ -136,6 +139,18 @@ def test_what_the_environment_says_wins_over_what_we_would_say():
     assert not [name for name in told if name.startswith("SANDBOX_")]
 
 
+def test_whatever_the_product_knows_is_told_to_manage_py_too():
+    kept = dict.fromkeys(("secret_key", "master_keys", "admin_username", "admin_password", "api_key"), "ours")
+    environ = {"EVENT_RETENTION_DAYS": "365", "DELIVERY_PROXY_URL_FILE": "/run/secrets/proxy", "HOME": "/h"}
+    told = table.settings(table.Addresses(8000), kept, {}, environ)
+    assert (told["EVENT_RETENTION_DAYS"], told["DELIVERY_PROXY_URL_FILE"]) == ("365", "/run/secrets/proxy")
+    assert "HOME" not in told
+
+
+def test_the_declared_variables_are_those_of_the_product():
+    assert table.declared() == {variable.name for variable in VARIABLES}
+
+
 def test_ports_are_remembered_while_they_are_free(tmp_path):
     data = open_data(tmp_path / "data")
     first = ports.remembered(data, ("postgres", "valkey"), avoid=8000)
@@ -151,6 +166,7 @@ def test_bin_test_does_not_take_the_servers_of_the_environment():
         "DATABASE_URL": "postgresql://production/x",
         "MASTER_KEYS_FILE": "/x",
         "ROUNDTRIP_ENV": "demo",
+        "EVENT_RETENTION_DAYS": "1",
         "HOME": "/h",
     }
     assert testing.clean(environ) == {"HOME": "/h"}
