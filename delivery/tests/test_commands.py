@@ -122,3 +122,20 @@ def test_rotation_without_the_old_key_changes_nothing_and_says_so(run, settings)
     settings.MASTER_KEYS = [Fernet.generate_key().decode()]
     with pytest.raises(CommandError, match="MASTER_KEYS"):
         run("rotate_master_key")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("account", "--day", "yesterday"), "'yesterday' is no day; write 2026-11-29"),
+        (("analyze_dead_letters", "--hours", "-1"), "a whole number from 1 to 100000 is needed"),
+        (("analyze_dead_letters", "--hours", "99999999999"), "a whole number from 1"),
+        (("create_api_key", "x" * 101, "--scopes", "tasks:read"), "a text of 1 to 100 characters is needed"),
+        (("create_api_key", " ", "--scopes", "tasks:read"), "a text of 1 to 100 characters"),
+        (("create_api_key", "x", "--scopes", "tasks:read", "--expires-days", "0"), "a whole number from 1 to 36500"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_words(run, arguments, words):
+    with pytest.raises(CommandError, match=words):
+        run(*arguments)
+    assert not ApiKey.objects.exists()

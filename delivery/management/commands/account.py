@@ -3,13 +3,13 @@
 import csv
 import json
 import sys
-from datetime import date
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
 from delivery.accounting import Account, account
+from kernel.arguments import day
 
 FIGURES = ("recorded", "delivered", "waiting", "held", "dead", "discarded", "unmatched", "difference")
 
@@ -18,7 +18,7 @@ class Command(BaseCommand):
     help = "recorded = delivered + waiting + held + dead + discarded + unmatched, for one UTC day of recording."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--day", type=date.fromisoformat, help="e.g. 2026-11-29; today if not said")
+        parser.add_argument("--day", type=day, help="e.g. 2026-11-29; today if not said")
         parser.add_argument("--subscriber")
         parser.add_argument("--csv", action="store_true")
         parser.add_argument("--json", action="store_true", help="one JSON object")

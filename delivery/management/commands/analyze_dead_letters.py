@@ -8,13 +8,14 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.utils import timezone
 
 from delivery.dead_letters import analyze
+from kernel.arguments import whole
 
 
 class Command(BaseCommand):
     help = "Per endpoint: how many died, the commonest error and code, first, last, mean attempts, and advice."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--hours", type=int, default=24)
+        parser.add_argument("--hours", type=whole(1, 100_000), default=24)
         parser.add_argument("--subscriber")
         parser.add_argument("--json", action="store_true", help="one JSON object")
 

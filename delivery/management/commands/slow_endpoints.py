@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
 
 from delivery.stats import slow_endpoints
+from kernel.arguments import whole
 
 
 class Command(BaseCommand):
@@ -14,7 +15,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--p95-ms", type=float, default=2_000)
-        parser.add_argument("--samples", type=int, default=20)
+        parser.add_argument("--samples", type=whole(1), default=20)
         parser.add_argument("--json", action="store_true", help="one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:

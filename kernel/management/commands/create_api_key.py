@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
+from kernel.arguments import short, whole
 from kernel.auth import Scope, create_key
 
 
@@ -14,7 +15,7 @@ class Command(BaseCommand):
     help = "Make an API key and print its token. The token is stored as a hash and cannot be shown again."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("name", help="whose key it is, for people")
+        parser.add_argument("name", type=short(1, 100), help="whose key it is, for people")
         parser.add_argument(
             "--scopes",
             nargs="+",
@@ -22,8 +23,10 @@ class Command(BaseCommand):
             metavar="SCOPE",
             help=f"separated by commas or spaces, or 'all': {', '.join(Scope.values)}",
         )
-        parser.add_argument("--subscriber", default="", help="bind the key to one subscriber's rows")
-        parser.add_argument("--expires-days", type=int, help="how long it lives; for ever if not said")
+        parser.add_argument(
+            "--subscriber", type=short(0, 100), default="", help="bind the key to one subscriber's rows"
+        )
+        parser.add_argument("--expires-days", type=whole(1, 36_500), help="how long it lives; for ever if not said")
         parser.add_argument("--json", action="store_true", help="one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from kernel import correlation
+from kernel.arguments import whole
 from tasks import chaining, kinds, waiting
 from tasks.errors import TaskError
 from tasks.intake import BadFile, items_from
@@ -28,9 +29,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", nargs="?", help="CSV or .jsonl, UTF-8; - reads CSV from standard input.")
         parser.add_argument("--kind", required=True, help=f"One of {', '.join(kinds.KINDS)}.")
-        parser.add_argument("--from-batch", type=int, metavar="ID", help="Chain: make the inputs from its results.")
+        parser.add_argument(
+            "--from-batch", type=whole(1, 2**63 - 1), metavar="ID", help="Chain: make the inputs from its results."
+        )
         parser.add_argument("--partial", action="store_true", help="Chain a batch that is still running.")
-        parser.add_argument("--limit", type=int, metavar="N", help="Take only the first N rows.")
+        parser.add_argument("--limit", type=whole(1), metavar="N", help="Take only the first N rows.")
         parser.add_argument("--subscriber", help="Who is told when tasks end.")
         parser.add_argument("--reference", default="", help="Your own name for the batch.")
         parser.add_argument("--wait", action="store_true", help="Show progress until the batch is complete.")

@@ -40,6 +40,13 @@ def finish(batch_id: str, state: State = State.SUCCEEDED, result=None) -> Batch:
     return batch
 
 
+@pytest.mark.parametrize("limit", ["-1", "0", "x"])
+def test_a_limit_that_makes_no_sense_is_refused(searches, limit):
+    with pytest.raises(CommandError, match="a whole number from 1"):
+        submit(searches, "--kind", "map_search", "--limit", limit)
+    assert not Batch.objects.exists()
+
+
 def test_a_file_becomes_a_batch(searches):
     shown = submit(searches, "--kind", "map-search", "--subscriber", "acme", "--reference", "april")
     batch = Batch.objects.get()
