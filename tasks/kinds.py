@@ -94,6 +94,6 @@ def require_provider(kind: Kind, policy: KindPolicy) -> None:
             f"Set its credentials, or choose another provider in the kind's policy."
         )
     raise NoProvider(
-        f"No job provider is set up for {kind.title}. Configure one (see docs/environment.md) and name it in the "
+        f"No job provider is set up for {kind.title}. Configure one (see docs/adding-a-provider.md) and name it in the "
         f"kind's policy; nothing was stored."
     )

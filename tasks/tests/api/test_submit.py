@@ -69,7 +69,7 @@ def test_a_kind_without_provider_is_refused_with_what_to_do(client, settings):
     settings.SANDBOX_PROVIDER_URL = ""
     response = post(client, "/tasks/", {"kind": "map_search", "input": SEARCH})
     assert (response.status_code, response.json()["code"]) == (409, "no_provider")
-    assert "docs/environment.md" in response.json()["detail"]
+    assert "docs/adding-a-provider.md" in response.json()["detail"]
 
 
 def test_a_batch_of_ten_thousand(client):
