@@ -162,7 +162,7 @@ class IsUnbound(BasePermission):
         return caller_of(request).subscriber is None
 
 
-class ReasonSerializer(serializers.Serializer):
+class AlertReasonSerializer(serializers.Serializer):
     reason = serializers.CharField(max_length=300, required=False, allow_blank=True, default="")
 
 
@@ -175,19 +175,19 @@ class AlertViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Ge
     permission_classes = [HasScope(Scope.DELIVERIES_READ, Scope.OPERATIONS_WRITE), IsUnbound]
     lookup_value_regex = "[0-9]{1,18}"
 
-    @extend_schema(request=ReasonSerializer, responses=AlertSerializer)
+    @extend_schema(request=AlertReasonSerializer, responses=AlertSerializer)
     @action(detail=True, methods=["post"])
     def acknowledge(self, request: Request, pk: str = "") -> Response:
         return self._settle(request, alerts.acknowledge, "It is acknowledged or resolved already.")
 
-    @extend_schema(request=ReasonSerializer, responses=AlertSerializer)
+    @extend_schema(request=AlertReasonSerializer, responses=AlertSerializer)
     @action(detail=True, methods=["post"])
     def resolve(self, request: Request, pk: str = "") -> Response:
         return self._settle(request, alerts.resolve, "It is resolved already.")
 
     def _settle(self, request: Request, verb: Any, otherwise: str) -> Response:
         need(request, "console.change_alert")
-        asked = ReasonSerializer(data=request.data)
+        asked = AlertReasonSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
         row = self.get_object()
         moved = verb(row.pk, actor=caller_of(request).name, now=timezone.now(), reason=asked.validated_data["reason"])

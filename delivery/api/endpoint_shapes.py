@@ -9,6 +9,7 @@ from delivery.api.base import may_see_urls
 from delivery.api.serializers import ReasonIn, Strict
 from delivery.models import Endpoint
 from delivery.policy.postback import masked
+from delivery.states import MissingField, SignatureScheme
 
 MASKED = "•••"
 
@@ -127,7 +128,7 @@ class EndpointWithSecret(EndpointOut):
 
 class RotationIn(ReasonIn):
     secret = serializers.CharField(required=False, default="", max_length=200)
-    signature_scheme = serializers.ChoiceField(choices=["v1", "v1a"], required=False)
+    signature_scheme = serializers.ChoiceField(choices=SignatureScheme.choices, required=False)
     overlap_seconds = serializers.IntegerField(min_value=0, max_value=30 * 86_400, required=False, default=86_400)
 
 
@@ -156,7 +157,7 @@ class PreviewIn(Strict):
     method = serializers.ChoiceField(choices=["GET", "POST", "PUT"], required=False)
     body_template = serializers.CharField(required=False, allow_blank=True)
     body_content_type = serializers.CharField(required=False, allow_blank=True)
-    missing_field = serializers.ChoiceField(choices=["refuse", "empty", "default"], required=False)
+    missing_field = serializers.ChoiceField(choices=MissingField.choices, required=False)
     missing_default = serializers.CharField(required=False, allow_blank=True)
 
 
