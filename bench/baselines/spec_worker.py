@@ -1,5 +1,8 @@
 """The specification's worker, to the letter: 50 due rows by SKIP LOCKED, sent one by one with `requests.post` inside
-the transaction, latency and health written one by one. Its half-second sleep is left out, in its favour.
+the transaction, latency and health written one by one.
+
+In its favour its half-second sleep is left out, and health has a connection of its own: in the batch's transaction the
+workers wait for each other's health rows, and end in deadlocks.
 """
 
 from __future__ import annotations
@@ -24,18 +27,20 @@ ORDER BY next_attempt_at LIMIT %s FOR UPDATE SKIP LOCKED
 """
 
 
-def drain(connection: psycopg.Connection) -> None:
+def drain(connection: psycopg.Connection, beside: psycopg.Connection) -> None:
     """Batch after batch, until nothing is due."""
     while True:
         with connection.transaction():
             rows = connection.execute(_DUE, [BATCH]).fetchall()
             for row in rows:
-                deliver(connection, *row)
+                deliver(connection, beside, *row)
         if not rows:
             return
 
 
-def deliver(connection: psycopg.Connection, pk: int, endpoint: int, url: str, payload: dict) -> None:
+def deliver(
+    connection: psycopg.Connection, beside: psycopg.Connection, pk: int, endpoint: int, url: str, payload: dict
+) -> None:
     breaker = connection.execute("SELECT state FROM bench_health WHERE endpoint_id = %s", [endpoint]).fetchone()
     if breaker and breaker[0] == "open":
         connection.execute("UPDATE bench_queue SET next_attempt_at = now() + interval '300 s' WHERE id = %s", [pk])
@@ -54,7 +59,7 @@ def deliver(connection: psycopg.Connection, pk: int, endpoint: int, url: str, pa
         "last_response_ms = %s WHERE id = %s",
         [status, ms, pk],
     )
-    connection.execute(
+    beside.execute(
         "UPDATE bench_health SET state = 'closed', consecutive_failures = 0, last_success_at = now() "
         "WHERE endpoint_id = %s",
         [endpoint],
@@ -79,6 +84,6 @@ def post(pk: int, url: str, body: bytes) -> tuple[int | None, int]:
 
 
 if __name__ == "__main__":
-    with connect() as own:
-        drain(own)
+    with connect() as own, connect() as other:
+        drain(own, other)
     signal.pause()  # the bench reads what this process has cost before it ends it
