@@ -1,4 +1,4 @@
-"""What a person sees where there is no page: words and a way on, from templates that need nothing else to work."""
+"""What a person sees where there is no page, no right or no row: words, and a way on that is theirs to take."""
 
 import pytest
 from django.template.loader import render_to_string
@@ -35,3 +35,15 @@ def test_staff_without_permission_are_told_whom_to_ask(django_user_model):
     answer = client.get("/admin/tasks/task/")
     assert answer.status_code == 403
     assert WORDS["403"] in answer.content.decode()
+
+
+@pytest.mark.django_db
+def test_an_empty_list_says_whether_there_is_nothing_or_nothing_that_fits(admin_client):
+    empty = admin_client.get("/admin/tasks/task/").content.decode()
+    assert "Nothing here yet" in empty
+    assert "Rows appear here by themselves" in empty
+    assert "Reset filters" not in empty
+    narrowed = admin_client.get("/admin/tasks/task/?state__exact=queued").content.decode()
+    assert "No row fits" in narrowed
+    assert "Reset filters" in narrowed
+    assert "Add the first one." in admin_client.get("/admin/tasks/schedule/").content.decode()
