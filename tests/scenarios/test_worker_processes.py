@@ -83,21 +83,34 @@ def test_a_worker_killed_in_mid_request_costs_one_repetition_with_the_same_id(ma
 
 def test_ten_deploys_under_load_lose_nothing_and_leave_no_row_in_the_air(make_endpoint, tmp_path):
     """SIGTERM to a worker that is sending, ten times: out within the grace time, and nothing of its is left leased."""
-    deploys, each = 10, 60
+    deploys, each = 10, 40
     chance = random.Random(4)
     uids: list[str] = []
+
+    def has_sent(pid: int) -> bool:
+        """A trickle of events until this worker has had one."""
+        uids.extend(record(3, f"trickle{len(uids)}_"))
+        beat()
+        return Attempt.objects.filter(worker__contains=f":{pid}:").exists()
+
     with gauge(lambda _number: chance.choice((0.0, 0.05, 0.4))) as receiver, workers(tmp_path) as group:
         make_endpoint(receiver.url + "/", max_concurrency=10)
         process = group.start()
+        wait_for(lambda: has_sent(process.pid), 60, "the first worker", every=0.2)
         for deploy in range(deploys):
+            following = group.start()  # as a deploy does: the new one is up before the old one goes
+            wait_for(lambda new=following: has_sent(new.pid), 60, "the next worker", every=0.2)
             seen = len(receiver.ids)
             uids += record(each, f"d{deploy}_")
-            following = group.start()  # as a deploy does: the new one is coming up while the old one goes
-            wait_for(lambda seen=seen: beat() or len(receiver.ids) > seen, 60, "requests in the air", every=0.05)
+            beat()
+            wait_for(lambda seen=seen: len(receiver.ids) > seen, 60, "requests in the air", every=0.01)
             assert group.stop(process) == 0
             process = following
         finished(len(uids))
         assert group.stop(process) == 0
-        assert Delivery.objects.exclude(state="delivered").count() == 0
-    assert Counter(receiver.ids) == Counter(uids)  # finished or given back, so that nobody got one twice
-    assert not Attempt.objects.filter(outcome="rescued").exists()
+    assert Delivery.objects.exclude(state="delivered").count() == 0
+    assert set(receiver.ids) == set(uids)
+    assert not Attempt.objects.filter(outcome="rescued").exists()  # no lease was left to run out
+    # What outlasted the grace time was given back, and may have arrived all the same; all else came once.
+    given_back = Attempt.objects.filter(outcome="own_fault").count()
+    assert len(receiver.ids) - len(uids) <= given_back
