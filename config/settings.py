@@ -238,6 +238,10 @@ SPECTACULAR_SETTINGS = {
         "ScoringKind": ["scoring"],
         "BatchReportKind": ["batch_report"],
     },
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "kernel.openapi.tell_refusals",
+    ],
     "SWAGGER_UI_DIST": "SIDECAR",  # no CDN: the pages work on a closed network, under a strict CSP
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }

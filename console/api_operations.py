@@ -99,7 +99,7 @@ class OperationViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewset
         return Response(OperationSerializer(operation).data, status=202)
 
     @extend_schema(responses=OperationItemSerializer(many=True))
-    @action(detail=True)
+    @action(detail=True, filterset_class=None)
     def items(self, request: Request, pk: str = "") -> Response:
         rows = OperationItem.objects.filter(operation=self.get_object())
         page = self.paginate_queryset(rows)

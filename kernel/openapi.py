@@ -48,6 +48,28 @@ def problem(description: str) -> OpenApiResponse:
     return OpenApiResponse(ProblemDocument, description=description)
 
 
+PROBLEM = "#/components/schemas/ProblemDocument"
+PROBLEM_TYPE = "application/problem+json"
+
+
+def tell_refusals(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """A postprocessing hook: every operation may answer with a problem, and a problem has its own media type."""
+    for operations in result["paths"].values():
+        for operation in operations.values():
+            if isinstance(operation, dict) and "responses" in operation:
+                _tell(operation["responses"])
+    return result
+
+
+def _tell(responses: dict[str, Any]) -> None:
+    for response in responses.values():
+        body = response.get("content", {}).get("application/json")
+        if body and body.get("schema", {}).get("$ref") == PROBLEM:
+            response["content"] = {PROBLEM_TYPE: body}
+    words = "A refusal: `code` says which, `detail` what to do."
+    responses.setdefault("default", {"description": words, "content": {PROBLEM_TYPE: {"schema": {"$ref": PROBLEM}}}})
+
+
 IDEMPOTENCY_KEY = OpenApiParameter(
     "Idempotency-Key",
     str,

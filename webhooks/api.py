@@ -52,6 +52,7 @@ class ResultSerializer(serializers.Serializer):
 
 class InboundEventSerializer(serializers.ModelSerializer):
     id = serializers.CharField(read_only=True)
+    outcome = serializers.ChoiceField(Outcome.choices, allow_blank=True, help_text="Empty until it is judged.")
     results = serializers.SerializerMethodField()
 
     class Meta:

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from kernel.auth import HasScope
 from kernel.problems import NotFound
 from tasks import kinds
-from tasks.api.shapes import KindSerializer
+from tasks.api.shapes import KindSerializer, KindsSerializer
 from tasks.errors import UnknownKind
 from tasks.kinds import Kind
 from tasks.models import KindPolicy
@@ -22,7 +22,7 @@ class KindViewSet(viewsets.ViewSet):
     permission_classes = (HasScope("tasks:read"),)
     lookup_value_regex = "[A-Za-z0-9_-]{1,60}"
 
-    @extend_schema(responses=KindSerializer(many=True))
+    @extend_schema(responses=KindsSerializer)
     def list(self, request: Request) -> Response:
         policies = {policy.kind: policy for policy in KindPolicy.objects.all()}
         shown = [_shown(kind, policies.get(kind.name)) for kind in kinds.KINDS.values()]

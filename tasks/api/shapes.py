@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
 
@@ -192,3 +193,12 @@ class KindSerializer(serializers.Serializer):
     is_external = serializers.BooleanField()
     input_schema = serializers.DictField(help_text="JSON Schema, draft 2020-12.")
     policy = PolicySerializer()
+
+
+@extend_schema_serializer(many=False)
+class KindsSerializer(serializers.Serializer):
+    """All kinds, in the frame of every list; there is one page of them."""
+
+    next = serializers.CharField(allow_null=True)
+    previous = serializers.CharField(allow_null=True)
+    results = KindSerializer(many=True)
