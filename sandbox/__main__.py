@@ -18,12 +18,19 @@ from sandbox.process import Sandbox
 STOP_SECONDS = 1.5
 
 
+def port(text: str) -> int:
+    """0 takes a free one. More than 65535 is refused here: the operating system would take it modulo 65536."""
+    if not (text.isascii() and text.isdigit() and int(text) <= 65535):
+        raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, not {text!r}")
+    return int(text)
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m sandbox", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, help="one port for both, at /provider and /receiver")
-    parser.add_argument("--provider-port", type=int, default=8091, help="without --port (default 8091)")
-    parser.add_argument("--receiver-port", type=int, default=8092, help="without --port (default 8092)")
+    parser.add_argument("--port", type=port, help="one port for both, at /provider and /receiver")
+    parser.add_argument("--provider-port", type=port, default=8091, help="without --port (default 8091)")
+    parser.add_argument("--receiver-port", type=port, default=8092, help="without --port (default 8092)")
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--receiver-only", action="store_true", help="no provider; needs no secrets")
     only.add_argument("--provider-only", action="store_true")

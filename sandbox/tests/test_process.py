@@ -90,6 +90,14 @@ def test_a_taken_port_is_one_line() -> None:
         first.communicate(timeout=5)
 
 
+@pytest.mark.parametrize("number", ["99999", "-1", "http"])
+def test_a_port_that_is_none_is_refused(number: str) -> None:
+    process = start("--provider-port", number)
+    _, errors = process.communicate(timeout=10)
+    assert process.returncode == 2
+    assert f"a port is a number from 0 to 65535, not '{number}'" in errors
+
+
 def test_what_is_missing_is_named() -> None:
     process = start(SANDBOX_PROVIDER_KEY="")
     _, errors = process.communicate(timeout=10)
