@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import datetime
 import gzip
 import ipaddress
@@ -85,7 +86,9 @@ class Server:
         while True:
             try:
                 sock, _ = self.listener.accept()
-            except OSError:
+            except OSError as error:
+                if error.errno == errno.EMFILE and not self.closing.wait(0.01):
+                    continue  # a test has taken all descriptors for a moment
                 return
             self.connections += 1
             threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
