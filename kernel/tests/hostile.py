@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import datetime
+import errno
 import gzip
 import ipaddress
 import socket
