@@ -5,7 +5,7 @@ from typing import Any
 import structlog
 from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
-from django.db import InterfaceError, OperationalError
+from django.db import DataError, InterfaceError, OperationalError
 from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.response import Response
@@ -133,6 +133,12 @@ def as_problem(error: Exception) -> Problem | None:
     if isinstance(error, RequestDataTooBig):
         most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE // 1024 // 1024
         return Problem(f"A body may have at most {most} MiB. Send it in parts.", code="too_large", status=413)
+    if isinstance(error, DataError):
+        log.error("value_refused_by_database", sqlstate=getattr(error.__cause__, "sqlstate", None))
+        return BadInput(
+            "A time, number or text in the request is beyond what can be stored or compared.",
+            code="value_out_of_range",
+        )
     if isinstance(error, OperationalError | InterfaceError):
         log.error("database_unreachable", error=type(error).__name__)
         return Unavailable(

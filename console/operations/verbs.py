@@ -6,7 +6,7 @@ Filters are checked here and nowhere else. Relative times ("24h") are pinned whe
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db.models import QuerySet
@@ -92,7 +92,10 @@ def _time(value: Any, now: datetime) -> str:
     at = parse_datetime(text)
     if at is None or at.tzinfo is None:
         raise ValueError("must be a time with its zone (2026-01-31T12:00:00Z) or an age such as 24h")
-    return at.isoformat()
+    try:
+        return at.astimezone(UTC).isoformat()
+    except OverflowError:
+        raise ValueError("is outside of the years 1 to 9999") from None
 
 
 def _ids(value: Any, now: datetime) -> list[int]:

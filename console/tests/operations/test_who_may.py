@@ -74,3 +74,27 @@ def test_ids_may_be_written_as_the_api_writes_them(operator):
     assert ask(visitor(operator), "redrive_deliveries", {"filter": {"ids": ["7", 8]}}).json()["filter"] == {
         "ids": [7, 8]
     }
+
+
+@pytest.mark.parametrize(
+    ("since", "status"),
+    [
+        ("2026-01-31T12:00:00+23:00", 200),
+        ("0001-01-01T00:00:00+23:00", 400),
+        ("9999-12-31T23:59:59-23:00", 400),
+        ("2026-01-31T12:00:00", 400),
+    ],
+)
+def test_a_time_in_a_filter_is_pinned_in_utc(operator, since, status):
+    answer = ask(visitor(operator), "redrive_deliveries", {"filter": {"since": since}})
+    assert answer.status_code == status
+    if status == 200:
+        assert answer.json()["filter"] == {"since": "2026-01-30T13:00:00+00:00"}
+
+
+@pytest.mark.parametrize(
+    "path", ["tasks/?created_after", "deliveries/?created_before", "inbound-events/?received_after"]
+)
+def test_a_time_that_the_database_cannot_compare_is_a_400(operator, path):
+    answer = visitor(operator).get(f"/api/v1/{path}=9999-12-31T23:59:59-23:00")
+    assert (answer.status_code, answer.json()["code"]) == (400, "value_out_of_range")
