@@ -1,5 +1,6 @@
 """Cursor pages for every API list: steady while rows arrive, and as quick on the last page as on the first."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -29,7 +30,9 @@ class CursorPages(CursorPagination):
         try:
             cursor = super().decode_cursor(request)
             if cursor is not None and cursor.position is not None:
-                self._column.to_python(cursor.position)
+                place = self._column.to_python(cursor.position)
+                if isinstance(place, datetime):
+                    place.astimezone(UTC)  # the year 10,000 is none
         except (NotFound, ValidationError, ValueError, OverflowError):
             raise BadInput(
                 "cursor is what an earlier answer's `next` or `previous` said; start again without it.",

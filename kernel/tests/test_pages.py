@@ -45,7 +45,7 @@ def test_so_is_one_that_is_none(text):
 def test_times_are_judged_as_times():
     assert _page(_packed("p=2020-01-01T00:00:00Z"), ByTime) == []
     assert _page(_packed("p=" + "9" * 30)) == []
-    for bad in ("p=12", "p=2020-13-45"):
+    for bad in ("p=12", "p=2020-13-45", "p=9999-12-31T23:59:59-23:00"):
         with pytest.raises(BadInput):
             _page(_packed(bad), ByTime)
 
