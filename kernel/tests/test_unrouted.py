@@ -4,13 +4,13 @@ import pytest
 from django.test import Client
 from django.urls import path
 
-from config.urls import handler404, handler500  # noqa: F401 - this module stands in for the site's urls
-
 
 def broken(request):
     raise RuntimeError("s3cret")
 
 
+handler404 = "kernel.unrouted.not_found"  # this module stands in for the site's addresses
+handler500 = "kernel.unrouted.server_error"
 urlpatterns = [path("api/v1/broken/", broken), path("broken/", broken)]
 
 
