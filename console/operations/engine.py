@@ -132,7 +132,8 @@ class Runner:
             outcomes = self.verb.act(ids, self.operation)
         except Exception as error:  # noqa: BLE001 - one chunk that cannot be done is an outcome of its rows, not of all
             log.error("operation_chunk_failed", operation=self.operation.pk, error=type(error).__name__, first=ids[0])
-            outcomes = {pk: (FAILED, f"{type(error).__name__}: {error}"[:200]) for pk in ids}
+            words = getattr(error, "detail", "") or "see the log"  # a database's own text may quote a payload
+            outcomes = {pk: (FAILED, f"{type(error).__name__}: {words}"[:200]) for pk in ids}
         self._write(outcomes)
 
     def _write(self, outcomes: Outcomes) -> None:
