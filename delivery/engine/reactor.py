@@ -7,11 +7,11 @@ cannot be woken.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import threading
 import time
-import warnings
 
 import pycurl
 
@@ -31,7 +31,7 @@ class Reactor:
         self._bell_lock = threading.Lock()
         self._epoll.register(self._bell, select.EPOLLIN)
         self._wanted: dict[int, int] = {}
-        self._registered: dict[int, int] = {}
+        self._registered: set[int] = set()
         self._timer_at: float | None = None
 
     def ring(self) -> None:
@@ -58,18 +58,8 @@ class Reactor:
             else:
                 self._forget(fd)
 
-    def on_close(self, fd: int) -> int:
-        """libcurl wants this socket closed. Deregister first: the number may be another socket's at once."""
-        self._wanted.pop(fd, None)
-        self._forget(fd)
-        os.close(fd)
-        return 0
-
     def close(self) -> None:
-        with warnings.catch_warnings():
-            # While the multi handle closes, pycurl closes idle sockets by itself and grumbles that it cannot ask us.
-            warnings.simplefilter("ignore", RuntimeWarning)
-            self.multi.close()
+        self.multi.close()
         self._epoll.close()
         with self._bell_lock:
             os.close(self._bell)
@@ -80,20 +70,30 @@ class Reactor:
 
     def _on_socket(self, what: int, fd: int, _multi: object, _data: object) -> None:
         if what == pycurl.POLL_REMOVE:
-            # The registration stays: a reused connection asks for the same events a moment later, and each
-            # epoll_ctl saved is a microsecond. An event nobody wants takes it away in `turn`.
+            # The registration stays: a reused connection asks for the same events a moment later. An event nobody
+            # wants takes it away in `turn`.
             self._wanted.pop(fd, None)
             return
         mask = (select.EPOLLIN if what & 1 else 0) | (select.EPOLLOUT if what & 2 else 0)
         self._wanted[fd] = mask
-        known = self._registered.get(fd)
-        if known != mask:
-            if known is None:
-                self._epoll.register(fd, mask)
-            else:
+        self._watch(fd, mask)
+
+    def _watch(self, fd: int, mask: int) -> None:
+        """Ask the kernel, not our memory, whether this descriptor is registered.
+
+        libcurl closes idle connections without a word to us; the kernel then forgets the registration, and the number
+        may be another socket's. Believing the old one would mean to wait for events that never come.
+        """
+        if fd in self._registered:
+            try:
                 self._epoll.modify(fd, mask)
-            self._registered[fd] = mask
+                return
+            except FileNotFoundError:
+                pass
+        self._epoll.register(fd, mask)
+        self._registered.add(fd)
 
     def _forget(self, fd: int) -> None:
-        if self._registered.pop(fd, None) is not None:
+        self._registered.discard(fd)
+        with contextlib.suppress(OSError):  # closed meanwhile: the kernel has forgotten it already
             self._epoll.unregister(fd)

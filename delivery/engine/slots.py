@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,10 +70,9 @@ class TransferConfig:
 class Slot:
     """A libcurl handle and what the transfer it carries has brought so far."""
 
-    def __init__(self, config: TransferConfig, on_close: Callable[[int], int]) -> None:
+    def __init__(self, config: TransferConfig) -> None:
         self.config = config
         self.curl = pycurl.Curl()
-        self._on_close = on_close
         self.request: Request | None = None
         self.configure()
         self._begin()
@@ -102,7 +100,6 @@ class Slot:
         curl.setopt(pycurl.WRITEFUNCTION, self._on_body)
         curl.setopt(pycurl.HEADERFUNCTION, self._on_header)
         curl.setopt(pycurl.OPENSOCKETFUNCTION, self._on_open)
-        curl.setopt(pycurl.CLOSESOCKETFUNCTION, self._on_close)
         curl.setopt(pycurl.PROXY, config.proxy_url)  # "" also shuts out http_proxy and friends
         curl.setopt(pycurl.NOPROXY, "")
         if config.proxy_url:

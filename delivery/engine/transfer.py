@@ -171,7 +171,7 @@ class Transfers:
         self._multi.add_handle(slot.curl)
 
     def _new_slot(self) -> Slot:
-        slot = Slot(self.config, self._reactor.on_close)
+        slot = Slot(self.config)
         self._slots.append(slot)
         return slot
 

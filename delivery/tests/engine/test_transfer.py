@@ -6,8 +6,10 @@ import resource
 import threading
 import time
 
+import pycurl
 import pytest
 
+from delivery.engine import slots
 from delivery.engine.transfer import Request
 from delivery.policy.outcomes import Failure
 from delivery.tests.engine.flights import fly, flying, land, names_of
@@ -334,3 +336,27 @@ def test_no_descriptor_left_for_us_is_our_own_fault():
         assert (result.failure, result.request_sent) == (Failure.OWN_FAULT, False)
         transfers.add(Request(server.url()))
         assert land(transfers)[0].status == 200
+
+
+@pytest.mark.parametrize("who", ["the receiver", "libcurl"])
+def test_an_idle_connection_that_somebody_closed_hurts_no_later_transfer(who, monkeypatch):
+    """The descriptor's number soon is another socket's; a stale registration would wait for the dead one."""
+    if who == "libcurl":
+        configure = slots.Slot.configure
+        monkeypatch.setattr(slots.Slot, "configure", lambda self: (configure(self), _age(self.curl)))
+
+    def answer_while_it_is_young(connection):
+        connection.sock.settimeout(0.5 if who == "the receiver" else None)
+        while connection.read_request() is not None:
+            connection.send(hostile.OK)
+
+    with serving(answer_while_it_is_young) as server, flying() as transfers:
+        for round_size in (20, 3, 20, 3, 20):
+            for _ in range(round_size):
+                transfers.add(Request(server.url(), body=b"x"))
+            assert [result.status for result in land(transfers)] == [200] * round_size
+            time.sleep(1.2)
+
+
+def _age(curl):
+    curl.setopt(pycurl.MAXAGE_CONN, 1)  # a second idle, and libcurl closes it
