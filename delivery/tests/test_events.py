@@ -115,7 +115,7 @@ def test_nothing_is_recorded_and_nobody_woken_where_the_caller_rolls_back(monkey
     from delivery.engine import wake as module
 
     woken = []
-    monkeypatch.setattr(module._waker, "set", lambda: woken.append(1))
+    monkeypatch.setattr(module._bell, "ring", lambda _name: woken.append(1))
     endpoint()
     with pytest.raises(RuntimeError), transaction.atomic():
         events.record("a.b", {}, subscriber="acme")

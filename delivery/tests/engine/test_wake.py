@@ -7,7 +7,9 @@ import pytest
 from django.db import transaction
 
 from delivery.engine import wake as module
-from delivery.engine.wake import Waker, wake
+from delivery.engine.wake import DRAIN, wake
+from kernel import bell
+from kernel.bell import Bell
 
 
 class Broker:
@@ -24,9 +26,9 @@ class Broker:
 
 @pytest.fixture
 def use(monkeypatch):
-    def use_broker(broker: Broker) -> Waker:
+    def use_broker(broker: Broker) -> Bell:
         monkeypatch.setattr(module, "current_app", broker)
-        return Waker()
+        return Bell(module.publish, "wake")
 
     return use_broker
 
@@ -36,18 +38,18 @@ def test_a_thousand_wake_ups_are_few_messages(use):
     waker = use(broker)
     ends = time.monotonic() + 0.2
     while time.monotonic() < ends:
-        waker.set()
+        waker.ring(DRAIN)
     time.sleep(0.1)
     assert 2 <= len(broker.sent) <= 7
     assert broker.sent[0]["name"] == "delivery.drain" and broker.sent[0]["expires"] <= 10
 
 
 def test_a_sick_broker_slows_nobody_and_raises_nothing(use, monkeypatch):
-    monkeypatch.setattr(module, "FAILED_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(bell, "FAILED_PAUSE_SECONDS", 0.01)
     waker = use(Broker(seconds=0.2, fails=True))
     started = time.monotonic()
     for _ in range(1000):
-        waker.set()
+        waker.ring(DRAIN)
     assert time.monotonic() - started < 0.1
     assert any(thread.name == "wake" and thread.daemon for thread in threading.enumerate())
 
@@ -55,7 +57,7 @@ def test_a_sick_broker_slows_nobody_and_raises_nothing(use, monkeypatch):
 @pytest.mark.django_db(transaction=True)
 def test_nobody_is_woken_before_the_commit_or_after_a_rollback(monkeypatch):
     woken: list[int] = []
-    monkeypatch.setattr(module._waker, "set", lambda: woken.append(1))
+    monkeypatch.setattr(module._bell, "ring", lambda _name: woken.append(1))
     with transaction.atomic():
         wake()
         assert not woken
@@ -64,3 +66,20 @@ def test_nobody_is_woken_before_the_commit_or_after_a_rollback(monkeypatch):
         wake()
         transaction.set_rollback(True)
     assert woken == [1]
+
+
+def test_what_a_short_lived_process_rang_still_goes_out(use):
+    broker = Broker(seconds=0.1)
+    waker = use(broker)
+    waker.ring(DRAIN)
+    assert broker.sent == []
+    waker.let_out(5)
+    assert len(broker.sent) == 1
+
+
+def test_nobody_waits_long_for_a_sick_broker_at_the_end(use):
+    waker = use(Broker(seconds=5))
+    waker.ring(DRAIN)
+    started = time.monotonic()
+    waker.let_out(0.1)
+    assert time.monotonic() - started < 2
