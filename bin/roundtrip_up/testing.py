@@ -16,6 +16,7 @@ from roundtrip_up.servers import plan, running
 URLS = ("DATABASE_URL", "CELERY_BROKER_URL", "CHANNEL_LAYER_URL")
 # A developer's own settings must not change what the tests see.
 PRODUCT_PREFIXES = ("ROUNDTRIP_", "SANDBOX_", "DEMO_", "DELIVERY_", "PROVIDER_")
+TOPOLOGY = "ROUNDTRIP_TEST_TOPOLOGY"  # tests that would kill a server look here whether it is theirs
 ALONE = "e2e or fault"  # whole systems, killed processes: these want both cores for themselves
 NO_TESTS = 5
 
@@ -25,7 +26,7 @@ def test(topology: str, pytest_arguments: list[str]) -> int:
     found = venv.ensure(venv.DEVELOPMENT, lambda text: print(text, flush=True))
     try:
         if topology == "external":
-            return _pytest(found, pytest_arguments, _external(os.environ))
+            return _pytest(found, pytest_arguments, {**_external(os.environ), TOPOLOGY: topology})
         with scratch.data_folder() as data, running(data, plan(data, found, {}, settings=FORGETFUL)) as servers:
             return _pytest(found, pytest_arguments, servers.urls)
     finally:

@@ -11,11 +11,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import kombu
+import psycopg
+import redis
 import requests
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 240  # the first start installs packages
+EXTERNAL = os.environ.get("ROUNDTRIP_TEST_TOPOLOGY") == "external"  # bin/test --topology external
 
 
 def free_port() -> int:
@@ -35,11 +40,33 @@ def wait_for(look: Callable[[], Any], seconds: float, what: str, every: float = 
         time.sleep(every)
 
 
-class System:
-    """`bin/up` on a free port with a data folder of its own."""
+class External:
+    """A database of our own on the server that DATABASE_URL names, and the other servers as they are."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, name: str) -> None:
+        self._server = os.environ["DATABASE_URL"]
+        self._name = name
+        self._run(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)", f"CREATE DATABASE {name}")
+
+    def urls(self) -> dict[str, str]:
+        ours = urlsplit(self._server)._replace(path=f"/{self._name}").geturl()
+        return {"DATABASE_URL": ours, **{name: os.environ[name] for name in ("CELERY_BROKER_URL", "CHANNEL_LAYER_URL")}}
+
+    def close(self) -> None:
+        self._run(f"DROP DATABASE IF EXISTS {self._name} WITH (FORCE)")
+
+    def _run(self, *statements: str) -> None:
+        with psycopg.connect(self._server, autocommit=True) as server:
+            for statement in statements:
+                server.execute(statement)
+
+
+class System:
+    """`bin/up` on a free port with a data folder of its own; `external`: on the servers that the environment names."""
+
+    def __init__(self, data: Path, *, external: bool = False) -> None:
         self.data = data
+        self.servers = External(f"roundtrip_system_{os.getpid()}") if external else None
         self.log = data.parent / "up.log"
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
@@ -49,6 +76,7 @@ class System:
     def start(self) -> None:
         environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         environment |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+        environment |= self.servers.urls() if self.servers else {}
         command = [str(ROOT / "bin" / "up"), "--port", str(self.port), "--data", str(self.data)]
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out)
@@ -69,7 +97,32 @@ class System:
     def stop(self) -> int:
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60)
+        status = self.process.wait(60)
+        if self.servers:
+            self.servers.close()
+        return status
+
+    def forget_messages(self) -> None:
+        """The broker loses all that waits in it."""
+        if self.servers is None:
+            redis.Redis.from_url(self.demo["broker_url"]).flushall()
+            return
+        with kombu.Connection(self.demo["broker_url"]) as broker:
+            for queue in ("delivery", "tasks", "default"):
+                broker.default_channel.queue_purge(queue)
+
+    def crash_database(self) -> None:
+        """Immediate mode, and up again; of a server that is not ours, only every session of this system is cut."""
+        if self.servers is None:
+            (before,) = self.pids("postgres")
+            os.kill(before, signal.SIGQUIT)
+            wait_for(lambda: self.pids("postgres") not in ([], [before]), 40, "postgres to come back", every=0.1)
+            return
+        with psycopg.connect(self.demo["database_url"], autocommit=True) as database:
+            database.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
 
     # The API
 
