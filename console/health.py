@@ -147,4 +147,6 @@ def readyz(request: HttpRequest) -> JsonResponse:
         "status": "ready" if ready else "not_ready",
         "checks": {check.name: {"ok": check.is_ok, "detail": check.words} for check in checks},
     }
-    return JsonResponse(body, status=200 if ready else 503)
+    response = JsonResponse(body, status=200 if ready else 503)
+    response._has_been_logged = True  # type: ignore[attr-defined]  # Django would call a start that is under way an error
+    return response

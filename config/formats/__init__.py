@@ -1,0 +1,1 @@
+"""How moments are written where the template names no format."""
