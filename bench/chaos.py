@@ -140,7 +140,7 @@ def _faults(servers: bench.Topology, processes: Processes, caller: Caller, least
 def _drain(url: str, processes: Processes) -> float:
     """Seconds until nothing waits and nothing is in the air."""
     began = time.monotonic()
-    while patiently(url, LEFT):
+    while patiently(url, LEFT)[0][0]:
         if time.monotonic() - began > DRAIN_MOST_SECONDS:
             break  # the figures say what was left
         processes.look_after()
