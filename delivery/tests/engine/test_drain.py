@@ -107,7 +107,7 @@ def test_refusals_in_a_row_hold_the_endpoint_and_burn_no_more_than_what_was_in_t
 
 
 def test_a_timeout_holds_its_own_slot_and_nothing_else(make_endpoint, sink, drain):
-    make_endpoint(sink.answer("/hang", 200, wait=1.0), timeout_ms=300)
+    make_endpoint(sink.answer("/hang", 200, wait=2.5), timeout_ms=1500)
     good = make_endpoint(sink.url + "/ok", subscriber="other")
     events.record("a.b", {}, subscriber="acme")
     events.record_many([events.NewEvent("a.b", {"n": n}, "other") for n in range(30)])
@@ -116,7 +116,7 @@ def test_a_timeout_holds_its_own_slot_and_nothing_else(make_endpoint, sink, drai
     assert (bad.state, bad.last_outcome) == ("failed", "timeout")
     last_good = max(seen.at for seen in sink.seen if seen.path == "/ok")
     assert Delivery.objects.filter(endpoint=good, state="delivered").count() == 30
-    assert last_good < bad.attempts.get().started_at.timestamp() + 0.3
+    assert last_good < bad.attempts.get().started_at.timestamp() + 1.5
 
 
 def test_a_stop_finishes_or_gives_back_what_is_in_the_air(make_endpoint, sink, drain):
