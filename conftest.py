@@ -29,6 +29,7 @@ INTEGRATION = (
     "tests/scenarios/test_lost_outcomes",
     "tests/scenarios/test_retention",
     "tests/scenarios/test_servers_fail",
+    "tests/scenarios/test_snapshot",
     "tests/scenarios/test_worker_processes",
     "tests/e2e/test_loop.py::test_real_searches",
     "tests/e2e/test_loop.py::test_with_faults_everywhere",
