@@ -63,9 +63,7 @@ def _keys() -> Check:
         ring = master_keyring()
         ring.decrypt(ring.encrypt(b"doctor"))
     except Exception as error:  # noqa: BLE001 - whatever ails the keys, the answer is the same
-        words = (
-            f"MASTER_KEYS cannot encrypt ({type(error).__name__}). It must list Fernet keys; see docs/reference.md."
-        )
+        words = f"MASTER_KEYS cannot encrypt ({type(error).__name__}). It must list Fernet keys; see docs/reference.md."
         return Check("master_keys", False, words)
     return Check("master_keys", True, f"{len(settings.MASTER_KEYS)} set, the first encrypts")
 

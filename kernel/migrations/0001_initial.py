@@ -5,48 +5,60 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='ApiKey',
+            name="ApiKey",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=100)),
-                ('key_id', models.CharField(editable=False, max_length=16, unique=True)),
-                ('secret_sha256', models.CharField(editable=False, max_length=64)),
-                ('scopes', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=40), default=list, size=None)),
-                ('subscriber', models.CharField(blank=True, help_text="If set, the key sees and makes only this subscriber's rows.", max_length=100)),
-                ('is_demo', models.BooleanField(default=False, editable=False)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('last_used_at', models.DateTimeField(blank=True, editable=False, null=True)),
-                ('expires_at', models.DateTimeField(blank=True, null=True)),
-                ('revoked_at', models.DateTimeField(blank=True, null=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=100)),
+                ("key_id", models.CharField(editable=False, max_length=16, unique=True)),
+                ("secret_sha256", models.CharField(editable=False, max_length=64)),
+                (
+                    "scopes",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(max_length=40), default=list, size=None
+                    ),
+                ),
+                (
+                    "subscriber",
+                    models.CharField(
+                        blank=True,
+                        help_text="If set, the key sees and makes only this subscriber's rows.",
+                        max_length=100,
+                    ),
+                ),
+                ("is_demo", models.BooleanField(default=False, editable=False)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("last_used_at", models.DateTimeField(blank=True, editable=False, null=True)),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                ("revoked_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={
-                'verbose_name': 'API key',
-                'ordering': ['-id'],
+                "verbose_name": "API key",
+                "ordering": ["-id"],
             },
         ),
         migrations.CreateModel(
-            name='IdempotencyRecord',
+            name="IdempotencyRecord",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('caller', models.CharField(max_length=80)),
-                ('method', models.CharField(max_length=8)),
-                ('path', models.CharField(max_length=300)),
-                ('key', models.CharField(max_length=255)),
-                ('body_sha256', models.CharField(max_length=64)),
-                ('status_code', models.PositiveSmallIntegerField(null=True)),
-                ('answer', models.JSONField(null=True)),
-                ('created_at', models.DateTimeField(auto_now_add=True, db_index=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("caller", models.CharField(max_length=80)),
+                ("method", models.CharField(max_length=8)),
+                ("path", models.CharField(max_length=300)),
+                ("key", models.CharField(max_length=255)),
+                ("body_sha256", models.CharField(max_length=64)),
+                ("status_code", models.PositiveSmallIntegerField(null=True)),
+                ("answer", models.JSONField(null=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True, db_index=True)),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('caller', 'method', 'path', 'key'), name='idempotency_one_answer')],
+                "constraints": [
+                    models.UniqueConstraint(fields=("caller", "method", "path", "key"), name="idempotency_one_answer")
+                ],
             },
         ),
     ]
