@@ -22,10 +22,11 @@ from kernel.problems import Problem
 STEER = {"pause": plan.pause, "resume": plan.resume, "cancel": plan.cancel}
 
 
-@require_POST
 @console_page(Scope.OPERATIONS_WRITE)
 def new(request: HttpRequest, viewer: Viewer) -> HttpResponse:
-    """Begin an operation on one group, then show it."""
+    """Begin an operation on one group, then show it. An address typed or loaded again begins nothing."""
+    if request.method != "POST":
+        return redirect("dead-letters")
     known = VERBS.get(request.POST.get("verb", ""))
     if known and not request.user.has_perm(known.permission):
         raise PermissionDenied("You may not do this to one row, so not to many either; ask an administrator.")

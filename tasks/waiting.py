@@ -65,7 +65,8 @@ class Progress:
         elif now - self._moved > STILL_SECONDS:
             self._moved = now
             self.line(
-                "Nothing has moved for 30 s. Is a task worker running, and the kind not paused? See the start page."
+                "Nothing has moved for 30 s. Jobs at the provider are asked about once a minute where no webhook comes. "
+                "If it lasts: does a task worker run, is the kind paused? See the start page."
             )
         if self._moving:
             self._write(f"\r\x1b[2K{text}")
