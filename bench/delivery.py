@@ -25,6 +25,11 @@ from bench.harness.report import ratio, shown
 ENDPOINTS, WORKERS, SLOW = 50, 2, "/slow/50"
 LIMIT_SECONDS = 180.0
 FULL = {"ours": 50_000, "ours_50ms": 30_000, "bare": 50_000, "others": 3_000, "spec_50ms": 600}
+CONTESTANTS = {
+    "spec": contestants.spec_worker,
+    "kind_spec": contestants.kind_spec_worker,
+    "task": contestants.task_per_delivery,
+}
 QUICK = {"ours": 3_000, "ours_50ms": 2_000, "bare": 5_000, "others": 300, "spec_50ms": 60}
 
 
@@ -88,7 +93,7 @@ def _others(servers: bench.Topology, receiving: Receiver, counts: dict[str, int]
 
     some, few = counts["others"], counts["spec_50ms"]
     found = {}
-    for name, contestant in (("spec", contestants.spec_worker), ("task", contestants.task_per_delivery)):
+    for name, contestant in CONTESTANTS.items():
         for suffix, path, count in (("", "/ok", some), ("_50ms", SLOW, few)):
             report.progress(f"{contestant.__name__}, {count:,} to {path}")
             found[name + suffix] = contestant(servers, receiving, path, count, BODY_BYTES)
@@ -118,9 +123,9 @@ def _report(
     bare: Result, ours: Result, slow: Result, others: dict[str, Result], durable: dict[str, str], idle: measure.Idle
 ) -> dict:
     headers = ("who", "deliveries", "per s", "CPU µs each", "database µs each", "peak MB", "note")
-    instant = [ours, bare, others["spec"], others["task"], others["published"]]
+    instant = [ours, bare, *(others[name] for name in (*CONTESTANTS, "published"))]
     report.table("The receiver answers at once", headers, [_line(result) for result in instant])
-    late = [slow, others["spec_50ms"], others["task_50ms"]]
+    late = [slow, *(others[f"{name}_50ms"] for name in CONTESTANTS)]
     report.table("The receiver answers after 50 ms", headers, [_line(result) for result in late])
     free, stolen = idle.shares()
     print(f"PostgreSQL: {durable}. Of the machine, {free:.0%} stood idle and {stolen:.0%} was taken by its host.")
@@ -148,6 +153,8 @@ def _figures(bare: Result, ours: Result, slow: Result, others: dict[str, Result]
         "deliveries_50ms_per_s": round(slow.per_s),
         "spec_worker_50ms_per_s": round(others["spec_50ms"].per_s, 1),
         "ratio_spec_worker_50ms": ratio(slow.per_s, others["spec_50ms"].per_s, 1),
+        "ratio_kind_spec_worker": ratio(ours.per_s, others["kind_spec"].per_s, 1),
+        "ratio_kind_spec_worker_50ms": ratio(slow.per_s, others["kind_spec_50ms"].per_s, 1),
         "task_per_delivery_per_s": round(others["task"].per_s),
         "ratio_task_per_delivery": ratio(ours.per_s, others["task"].per_s, 1),
         "ratio_task_per_delivery_50ms": ratio(slow.per_s, others["task_50ms"].per_s, 1),

@@ -34,23 +34,34 @@ class Result:
 
 
 def run(
-    name: str, programs: Sequence[Program], servers: Topology, receiver: Receiver, count: int, note: str = ""
+    name: str,
+    programs: Sequence[Program],
+    servers: Topology,
+    receiver: Receiver,
+    count: int,
+    is_done: Callable[[], bool] = lambda: True,
 ) -> Result:
-    """Start these, wait until so many requests came, end them."""
+    """Start these, wait until so many requests came and all is done, end them."""
     receiver.reset()
     started = [servers.start(program) for program in programs]
     try:
-        return _measured(Result(name, count, note=note), started, servers, receiver)
+        return _measured(Result(name, count), started, servers, receiver, is_done)
     finally:
         for program in programs:
             servers.stop(program.name)
 
 
-def _measured(result: Result, started: list[subprocess.Popen[bytes]], servers: Topology, receiver: Receiver) -> Result:
+def _measured(
+    result: Result,
+    started: list[subprocess.Popen[bytes]],
+    servers: Topology,
+    receiver: Receiver,
+    is_done: Callable[[], bool],
+) -> Result:
     first = _until(lambda: receiver.count(), FIRST_SECONDS, started, 0.02)
     pids = [pid for process in started for pid in (process.pid, *measure.children(process.pid))]
     cpu, database = measure.cpu_seconds(pids), database_cpu(servers)
-    _all_came(result.deliveries, receiver, started)
+    _all_came(result.deliveries, receiver, started, is_done)
     cpu, database = measure.cpu_seconds(pids) - cpu, database_cpu(servers) - database
     began, ended = receiver.span()
     result.per_s = (result.deliveries - 1) / (ended - began)
@@ -74,10 +85,12 @@ def _until(look: Callable[[], int], seconds: float, started: list[subprocess.Pop
     return found
 
 
-def _all_came(count: int, receiver: Receiver, started: list[subprocess.Popen[bytes]]) -> None:
-    """Until all came; RuntimeError when nothing more comes for a while, or a process has failed."""
+def _all_came(
+    count: int, receiver: Receiver, started: list[subprocess.Popen[bytes]], is_done: Callable[[], bool]
+) -> None:
+    """Until all came and is done; RuntimeError when nothing more comes for a while, or a process has failed."""
     seen, quiet_since = 0, time.monotonic()
-    while (now := receiver.count()) < count:
+    while (now := receiver.count()) < count or not is_done():
         if now > seen:
             seen, quiet_since = now, time.monotonic()
         if time.monotonic() - quiet_since > QUIET_SECONDS or any(process.poll() for process in started):
