@@ -1,6 +1,7 @@
 """The processes of one Roundtrip and the environment they get. Logs and `deploy/` use the names given here."""
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -125,7 +126,7 @@ def _worker(python: Path, name: str, queues: str, threads: int, env: dict[str, s
         "config",
         "worker",
         "-n",
-        f"{name}@%h",
+        f"{name}.{os.getpid()}@%h",  # RabbitMQ keeps a second worker of one name out; other instances may use it too
         "-Q",
         queues,
         "-P",

@@ -47,16 +47,25 @@ def _pytest(found: venv.Venv, arguments: list[str], urls: Mapping[str, str]) -> 
         **table.environment({"ROUNDTRIP_ENV": "test", **urls}, clean(os.environ)),
         "ROUNDTRIP_TEST_PYTHON": str(found.python),
     }
-    command = [str(found.python), "-m", "pytest", *arguments]
-    if any(not argument.startswith("-") for argument in arguments):  # a path or an expression: a choice of tests
-        return foreground.run(command, env, ROOT)
-    first = foreground.run([*command, "-n", "2", "-m", f"not ({ALONE})"], env, ROOT)
+    wanted, others = marked(arguments)
+    command = [str(found.python), "-m", "pytest", *others]
+    if any(not argument.startswith("-") for argument in others):  # a path or an expression: a choice of tests
+        return foreground.run([str(found.python), "-m", "pytest", *arguments], env, ROOT)
+    first = foreground.run([*command, "-n", "2", "-m", f"{wanted}not ({ALONE})"], env, ROOT)
     if first not in (0, 1, NO_TESTS):  # interrupted, or pytest itself is broken
         return first
-    second = foreground.run([*command, "-m", ALONE], env, ROOT)
+    second = foreground.run([*command, "-m", f"{wanted}({ALONE})"], env, ROOT)
     if first == 1:
         print("bin/test: tests of the first part failed; see above", file=sys.stderr)
     return max((status for status in (first, second) if status != NO_TESTS), default=NO_TESTS)
+
+
+def marked(arguments: list[str]) -> tuple[str, list[str]]:
+    """`-m EXPR` as the beginning of an expression (empty where there is none), and the other arguments."""
+    if "-m" not in arguments[:-1]:
+        return "", arguments
+    at = arguments.index("-m")
+    return f"({arguments[at + 1]}) and ", arguments[:at] + arguments[at + 2 :]
 
 
 def clean(environ: Mapping[str, str]) -> dict[str, str]:

@@ -109,8 +109,11 @@ def test_with_faults_everywhere_all_succeed_and_each_is_told_once(system):
     assert found["counts"] == {"succeeded": 60}
     everybody_told_once(system, batch["id"])
     no_step_back(system, system.every(f"/batches/{batch['id']}/tasks/"))
-    ignored = [row for row in system.every("/inbound-events/") if row["outcome"] == "ignored"]
-    assert ignored
+
+    def ignored_ones():
+        return [row for row in system.every("/inbound-events/") if row["outcome"] == "ignored"]
+
+    ignored = wait_for(ignored_ones, 30, "a late or doubled event to be ignored", every=1)
     assert all(row["reason"] for row in ignored), Counter(row["reason"] for row in ignored)
 
 

@@ -177,5 +177,11 @@ def test_the_external_topology_needs_all_three_servers():
         testing._external({"DATABASE_URL": "postgresql://x"})
 
 
+def test_a_marker_is_asked_for_in_both_halves_of_the_suite():
+    assert testing.marked(["-q", "-m", "integration", "-x"]) == ("(integration) and ", ["-q", "-x"])
+    assert testing.marked(["-q"]) == ("", ["-q"])
+    assert testing.marked(["tasks", "-m"]) == ("", ["tasks", "-m"])
+
+
 def test_backoff_doubles_up_to_its_limit():
     assert [Backoff().delay(n) for n in (1, 2, 3, 6, 50)] == [1.0, 2.0, 4.0, 30.0, 30.0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -22,6 +23,7 @@ sys.path.insert(0, str(ROOT / "bin"))
 from roundtrip_up import table  # noqa: E402
 from roundtrip_up.process import spawn  # noqa: E402
 
+_numbers = itertools.count(1)  # a broker may not let two workers of one name in
 GRACE_SECONDS = 25.0  # what the supervisor gives
 
 
@@ -44,13 +46,12 @@ class Workers:
             **env,
         }
         self._env = table.environment(told, os.environ)
-        self._started = 0
         self.running: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> subprocess.Popen[bytes]:
-        self._started += 1
-        program = table.delivery_worker(Path(sys.executable), self._started, self._env)
-        with (self._folder / f"worker-{self._started}.log").open("ab") as log:
+        number = next(_numbers)
+        program = table.delivery_worker(Path(sys.executable), number, self._env)
+        with (self._folder / f"worker-{number}.log").open("ab") as log:
             process = spawn(program, stdout=log)
         self.running.append(process)
         return process
