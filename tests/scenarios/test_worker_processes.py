@@ -23,6 +23,10 @@ def record(count: int, prefix: str = "e") -> list[str]:
     return [event.uid for event in events.record_many(made)]
 
 
+def sent_by(pid: int) -> int:
+    return Attempt.objects.filter(worker__contains=f":{pid}:").count()
+
+
 def finished(count: int, seconds: float = 120) -> None:
     """Until so many are delivered, with a beat meanwhile."""
 
@@ -45,7 +49,7 @@ def both_at_work(endpoint, pids: list[int]) -> int:
         nonlocal count
         count += len(events.record_many([events.NewEvent("a.b", {}, endpoint.subscriber) for _ in range(3)]))
         beat()
-        return all(Attempt.objects.filter(worker__contains=f":{pid}:").exists() for pid in pids)
+        return all(sent_by(pid) for pid in pids)
 
     wait_for(look, 90, "both workers to send", every=0.2)
     return count
@@ -99,29 +103,34 @@ def test_ten_deploys_under_load_lose_nothing_and_leave_no_row_in_the_air(make_en
     deploys, each = 10, 40
     chance = random.Random(4)
     uids: list[str] = []
+    busy = 0
 
     def has_sent(pid: int) -> bool:
         """A trickle of events until this worker has had one."""
         uids.extend(record(3, f"trickle{len(uids)}_"))
         beat()
-        return Attempt.objects.filter(worker__contains=f":{pid}:").exists()
+        return sent_by(pid) > 0
 
     with gauge(lambda _number: chance.choice((0.0, 0.05, 0.4))) as receiver, workers(tmp_path) as group:
         make_endpoint(receiver.url + "/", max_concurrency=10)
-        process = group.start()
+        process, *coming = [group.start() for _ in range(3)]  # starting takes seconds, so two are always under way
         wait_for(lambda: has_sent(process.pid), 60, "the first worker", every=0.2)
         for deploy in range(deploys):
-            following = group.start()  # as a deploy does: the new one is up before the old one goes
+            following = coming.pop(0)  # as a deploy does: the new one is up before the old one goes
+            coming += [group.start()] if deploy < deploys - 2 else []
             wait_for(lambda new=following: has_sent(new.pid), 60, "the next worker", every=0.2)
             seen = len(receiver.ids)
             uids += record(each, f"d{deploy}_")
             beat()
             wait_for(lambda seen=seen: len(receiver.ids) > seen, 60, "requests in the air", every=0.01)
+            before = sent_by(process.pid)
             assert group.stop(process) == 0
+            busy += sent_by(process.pid) > before
             process = following
         finished(len(uids))
         assert group.stop(process) == 0
     assert Delivery.objects.exclude(state="delivered").count() == 0
+    assert busy >= 1  # or they would have been stopped while they had nothing to do
     assert set(receiver.ids) == set(uids)
     assert not Attempt.objects.filter(outcome="rescued").exists()  # no lease was left to run out
     # What outlasted the grace time was given back, and may have arrived all the same; all else came once.
