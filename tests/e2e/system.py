@@ -70,6 +70,7 @@ class System:
         self.log = data.parent / "up.log"
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
+        self._said_before = 0
         self.session = requests.Session()
         self.session.trust_env = False
 
@@ -78,6 +79,7 @@ class System:
         environment |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
         environment |= self.servers.urls() if self.servers else {}
         command = [str(ROOT / "bin" / "up"), "--port", str(self.port), "--data", str(self.data)]
+        self._said_before = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out)
         wait_for(self._is_ready, START_SECONDS, f"/readyz; see {self.log}", every=0.5)
@@ -89,6 +91,8 @@ class System:
         assert self.process is not None
         if self.process.poll() is not None:
             raise AssertionError(f"bin/up ended with {self.process.returncode}:\n{self.log.read_text()[-3000:]}")
+        if b"Roundtrip is up" not in self.log.read_bytes()[self._said_before :]:
+            return False  # after a kill -9, what answers may be a process of the run before, on its way out
         try:
             return self.session.get(f"http://127.0.0.1:{self.port}/readyz", timeout=2).status_code == 200
         except requests.RequestException:
