@@ -95,15 +95,19 @@ def test_a_get_postback_arrives_rightly_encoded_a_duplicate_counts_and_no_log_kn
     click = "klick-0815-geheim"
     base = system.demo["receiver_url"]
     rule = {"success": "ok", "duplicate": "duplicate", "refused": "invalid click"}
-    for subscriber, where in (("pb", "/ok/pb"), ("pbdup", "/body/duplicate/pb"), ("pbno", "/body/invalid%20click/pb")):
-        url = f"{base}{where}?click={{data.click_id}}&name={{data.name}}&sum={{data.payout}}"
+    for subscriber, where in (
+        ("pb", "/body/ok/pb"),
+        ("pbdup", "/body/duplicate/pb"),
+        ("pbno", "/body/invalid%20click/pb"),
+    ):
+        url = f"{base}/body/{answer}/pb?click={{data.click_id}}&name={{data.name}}&sum={{data.payout}}"
         body = {"url": url, "subscriber": subscriber, "request_form": "postback", "method": "GET", "body_rule": rule}
         system.post("/endpoints/", body, 201)
         data = {"click_id": click, "name": "Łódź & Co", "payout": "12.50"}
         system.post("/events/", {"type": "lead.sale", "subscriber": subscriber, "data": data}, 202)
 
     def states() -> dict[str, tuple[str, str]] | None:
-        rows = {who: system.get("/deliveries/", subscriber=who)["results"] for who in ("pb", "pbdup", "pbno")}
+        rows = {who: system.get("/deliveries/", subscriber=who)["results"] for who in answers}
         found = {who: (row[0]["state"], row[0]["last_outcome"]) for who, row in rows.items() if row}
         return (
             found
@@ -116,7 +120,7 @@ def test_a_get_postback_arrives_rightly_encoded_a_duplicate_counts_and_no_log_kn
         "pbdup": ("delivered", "duplicate"),
         "pbno": ("dead_letter", "refused"),
     }
-    (entry,) = system.journal(path="/ok/pb")
+    (entry,) = system.journal(path="/body/ok/pb")
     assert entry["method"] == "GET"
     assert entry["query"] == f"click={click}&name=%C5%81%C3%B3d%C5%BA%20%26%20Co&sum=12.50"
     assert arrived(system, "/body/duplicate/pb")

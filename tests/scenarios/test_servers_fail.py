@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from tests.e2e.system import EXTERNAL, wait_for
-from tests.scenarios.load import Caller, all_arrived, endpoint, settled
+from tests.scenarios.load import PATH, Caller, all_arrived, endpoint, settled
 
 pytestmark = pytest.mark.fault
 CAP = 10
@@ -38,7 +38,7 @@ def test_a_broker_lost_under_load_costs_time_and_nothing_else(system, fault):
         kill_broker(system)
     caller.join(120)
     assert len(caller.accepted) == 1500
-    found = all_arrived(system, f"/ok/{name}", caller.accepted)
+    found = all_arrived(system, f"{PATH}/{name}", caller.accepted)
     settled(system, to["id"])
     assert set(found.values()) == {1}  # the broker says only "look"; its loss repeats nothing
 
@@ -54,7 +54,7 @@ def test_ten_thousand_due_and_a_broker_that_forgot_them_are_found_by_the_beat(sy
             "UPDATE delivery_endpoint SET paused_at = NULL, version = version + 1 WHERE id = %s", [to["id"]]
         )
     system.forget_messages()
-    found = all_arrived(system, "/ok/forgotten", caller.accepted)
+    found = all_arrived(system, f"{PATH}/forgotten", caller.accepted)
     settled(system, to["id"])
     assert set(found.values()) == {1}
 
@@ -74,7 +74,7 @@ def test_an_event_is_accepted_within_two_seconds_while_the_broker_hangs(system):
     finally:
         os.kill(pid, signal.SIGCONT)
     assert max(took) < 2
-    all_arrived(system, "/ok/hanging_broker", [f"hanging_{n}" for n in range(3)])
+    all_arrived(system, f"{PATH}/hanging_broker", [f"hanging_{n}" for n in range(3)])
 
 
 def test_a_database_crash_under_load_loses_no_accepted_event_and_needs_no_hand(system):
@@ -88,7 +88,7 @@ def test_a_database_crash_under_load_loses_no_accepted_event_and_needs_no_hand(s
         system.crash_database()
     caller.join(180)
     assert len(caller.accepted) == 1500
-    found = all_arrived(system, "/ok/crash", caller.accepted)
+    found = all_arrived(system, f"{PATH}/crash", caller.accepted)
     settled(system, to["id"])
     assert set(found) == set(caller.accepted)
     assert max(found.values()) <= 1 + crashes
