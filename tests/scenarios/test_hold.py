@@ -95,11 +95,8 @@ def test_a_get_postback_arrives_rightly_encoded_a_duplicate_counts_and_no_log_kn
     click = "klick-0815-geheim"
     base = system.demo["receiver_url"]
     rule = {"success": "ok", "duplicate": "duplicate", "refused": "invalid click"}
-    for subscriber, where in (
-        ("pb", "/body/ok/pb"),
-        ("pbdup", "/body/duplicate/pb"),
-        ("pbno", "/body/invalid%20click/pb"),
-    ):
+    answers = {"pb": "ok", "pbdup": "duplicate", "pbno": "invalid%20click"}
+    for subscriber, answer in answers.items():
         url = f"{base}/body/{answer}/pb?click={{data.click_id}}&name={{data.name}}&sum={{data.payout}}"
         body = {"url": url, "subscriber": subscriber, "request_form": "postback", "method": "GET", "body_rule": rule}
         system.post("/endpoints/", body, 201)
