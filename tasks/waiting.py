@@ -65,7 +65,7 @@ class Progress:
         elif now - self._moved > STILL_SECONDS:
             self._moved = now
             self.line(
-                "Nothing has moved for 30 s. Jobs at the provider are asked about once a minute where no webhook comes. "
+                "Nothing has moved for 30 s. Where no webhook comes, the provider is asked once a minute. "
                 "If it lasts: does a task worker run, is the kind paused? See the start page."
             )
         if self._moving:
