@@ -95,7 +95,15 @@ def test_three_batches_in_a_chain_agree_to_the_row(system):
 
 def test_with_faults_everywhere_all_succeed_and_each_is_told_once(system):
     system.faults(
-        duplicate=0.2, reorder=0.2, delay=0.5, delay_ms=3000, drop=0.2, server_error=0.05, rate_limited=0.05, seed=7
+        duplicate=0.2,
+        reorder=0.2,
+        delay=0.5,
+        delay_ms=3000,
+        drop=0.2,
+        server_error=0.05,
+        rate_limited=0.05,
+        seed=7,
+        jobs_per_webhook=1,  # the dice are thrown for each message: many small ones leave nothing to luck
     )
     batch = system.submit("map_search", searches(60))
 
