@@ -154,7 +154,7 @@ def _seen(receiving: Receiver, accepted: list[str]) -> dict[str, int]:
     from django.utils import timezone
 
     from bench.harness.rows import states
-    from delivery.accounting import account
+    from delivery.maintenance.accounting import account
     from delivery.models import Attempt, Delivery
 
     connection.close()

@@ -76,7 +76,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "kernel.correlation.CorrelationMiddleware",
-    "console.security.SecurityHeadersMiddleware",
+    "console.pages.security.SecurityHeadersMiddleware",
     "kernel.unrouted.RefuseNulMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",

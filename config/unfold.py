@@ -20,13 +20,13 @@ def _item(title: str, icon: str, link: str, permission: str = "", badge: str = "
 
 
 def dead_letter_badge(request: HttpRequest) -> str | None:
-    from console.badges import dead_letters
+    from console.pages.badges import dead_letters
 
     return dead_letters()
 
 
 def alert_badge(request: HttpRequest) -> str | None:
-    from console.badges import open_alerts
+    from console.pages.badges import open_alerts
 
     return open_alerts()
 

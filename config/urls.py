@@ -11,7 +11,7 @@ urlpatterns = [
     path("api/v1/", include("tasks.urls")),
     path("api/v1/", include("delivery.urls")),
     path("api/v1/", include("webhooks.api_urls")),
-    path("api/v1/", include("console.api_urls")),
+    path("api/v1/", include("console.api.urls")),
     path("webhooks/", include("webhooks.urls")),
     path("", include("console.urls")),
 ]

@@ -9,9 +9,9 @@ from typing import Any
 
 from django.db.models import Avg, Count, F, Max, Min, Q, QuerySet
 
-from console import heartbeat
+from console.health import heartbeat
+from console.live.snapshots.objects import silence_words
 from console.models import Alert, Heartbeat
-from console.snapshot_objects import silence_words
 from delivery.models import Endpoint, EndpointHealth
 from delivery.states import BreakerState
 from tasks.models import ExternalJob, KindPolicy, Task, Transition

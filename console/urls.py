@@ -5,7 +5,8 @@ from typing import Any
 
 from django.urls import URLPattern, path
 
-from console import health, metrics, operation_views, views
+from console.health import checks, metrics
+from console.pages import operations, views
 
 
 def both(route: str, view: Callable[..., Any], name: str) -> list[URLPattern]:
@@ -20,10 +21,10 @@ urlpatterns: list[URLPattern] = [
     *both("dead-letters", views.dead_letter_groups, "dead-letters"),
     *both("journeys/<slug:correlation_id>", views.journey, "journey"),
     *both("alerts/<int:alert_id>/<slug:verb>", views.settle_alert, "settle-alert"),
-    *both("operations/new", operation_views.new, "operation-new"),
-    *both("operations/<int:operation_id>", operation_views.operation, "operation"),
-    *both("operations/<int:operation_id>/steer", operation_views.steer, "operation-steer"),
+    *both("operations/new", operations.new, "operation-new"),
+    *both("operations/<int:operation_id>", operations.operation, "operation"),
+    *both("operations/<int:operation_id>/steer", operations.steer, "operation-steer"),
     *both("metrics", metrics.metrics, "metrics"),
-    *both("healthz", health.healthz, "healthz"),
-    *both("readyz", health.readyz, "readyz"),
+    *both("healthz", checks.healthz, "healthz"),
+    *both("readyz", checks.readyz, "readyz"),
 ]

@@ -3,12 +3,13 @@
 from celery import shared_task
 from django.utils import timezone
 
-from console import alerts, heartbeat
+from console.alerts import evaluate
+from console.health import heartbeat
 
 
 @shared_task(name="console.evaluate_alerts", ignore_result=True)
 def evaluate_alerts() -> None:
-    alerts.evaluate(timezone.now())
+    evaluate.evaluate(timezone.now())
 
 
 @shared_task(name="console.beat_heartbeat", ignore_result=True)

@@ -8,8 +8,9 @@ from celery import shared_task
 from django.conf import settings
 from django.utils import timezone
 
-from delivery import latency, partitions, retention
-from delivery.engine import process, sweeps
+from delivery import latency
+from delivery.engine import process
+from delivery.maintenance import partitions, retention, sweeps
 
 MAINTAIN_BUDGET_SECONDS = 300.0
 

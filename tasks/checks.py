@@ -45,7 +45,7 @@ def schemas_are_schemas(**_kwargs: Any) -> list[CheckMessage]:
         try:
             Draft202012Validator.check_schema(kind.schema)
         except SchemaError as error:
-            hint = "Correct it in tasks/schemas.py."
+            hint = "Correct it in tasks/kinds/schemas.py."
             found.append(
                 Error(f"The input schema of {kind.name} is broken: {error.message}", hint=hint, id="tasks.E002")
             )

@@ -1,6 +1,6 @@
 """Durable work: tasks, batches, the external jobs that carry them out, and the log of every transition.
 
-State columns are written only by `tasks.lifecycle`; nothing here decides anything.
+State columns are written only by `tasks.engine.lifecycle`; nothing here decides anything.
 """
 
 import uuid

@@ -12,7 +12,8 @@ from django.utils import timezone
 
 from kernel import correlation
 from kernel.touched import touched
-from tasks import kinds, wake
+from tasks import kinds
+from tasks.engine import wake
 from tasks.errors import BadBatch, InvalidInput
 from tasks.kinds import Kind
 from tasks.models import Batch, KindPolicy, Task, Transition

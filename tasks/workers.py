@@ -9,10 +9,11 @@ from collections.abc import Callable
 from celery import shared_task
 from celery.worker import state as worker_state
 
-from tasks import clock, execution, kinds, lifecycle, orphans, reconcile, rescue, schedules, wake
-from tasks.external import cancelling, fetching, starting
+from tasks import kinds
+from tasks.engine import clock, execution, lifecycle, rescue, schedules, wake
+from tasks.engine.worker_loop import Lane, pump
+from tasks.external import adoption, cancelling, fetching, reconcile, starting
 from tasks.models import Task
-from tasks.pump import Lane, pump
 from tasks.states import State
 
 BUDGET_SECONDS = 25.0
@@ -57,7 +58,7 @@ def sweep_once() -> None:
     now = clock.now()
     lifecycle.promote_due(now)
     rescue.expired_leases(now)
-    orphans.adopt(now)
+    adoption.adopt(now)
     _pump("cancel", cancel_lanes())
     for name in due_workers():
         wake.publish(name)

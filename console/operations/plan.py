@@ -16,7 +16,7 @@ from console.models import Operation
 from console.operations.verbs import VERBS, BulkVerb, pinned
 from kernel.problems import BadInput, Conflict
 from kernel.touched import touched
-from tasks.wake import after_commit
+from tasks.engine.wake import after_commit
 
 WORKER = "console.run_operations"
 CANARY = 5

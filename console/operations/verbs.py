@@ -21,7 +21,7 @@ from delivery import stats as delivery_stats
 from delivery.models import Delivery, Endpoint
 from delivery.states import State as DeliveryState
 from kernel.problems import BadInput
-from tasks import lifecycle as task_verbs
+from tasks.engine import lifecycle as task_verbs
 from tasks.models import Task
 from tasks.states import OPEN_STATES, Cause
 from tasks.states import State as TaskState

@@ -9,8 +9,9 @@ from django.contrib.sessions.models import Session
 from django.db import connection
 from django.utils import timezone
 
-from console import badges, shared_reads
+from console.live import shared_reads
 from console.models import Alert, AuditEntry, Heartbeat, Operation, OperationItem
+from console.pages import badges
 from delivery.models import Attempt, Delivery, Endpoint, EndpointHealth, Event
 from kernel.auth import Scope, create_key
 from kernel.models import ApiKey

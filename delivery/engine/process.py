@@ -14,12 +14,12 @@ from django.conf import settings
 from django.db import close_old_connections
 from django.utils import timezone
 
-from delivery import partitions
 from delivery.engine.claiming import Claimer
 from delivery.engine.drain import Drain, Report
 from delivery.engine.names import Names
 from delivery.engine.transfer import TransferConfig, Transfers
 from delivery.engine.wake import wake
+from delivery.maintenance import partitions
 from kernel.addresses import Networks
 
 log = structlog.get_logger(__name__)

@@ -1,7 +1,7 @@
 """Attempts become a table partitioned by day, and the hot tables get room for updates in place and an eager vacuum.
 
 Django sees a plain model: its state does not change here. A partition that is old is dropped, which is how attempts
-are forgotten without a single DELETE. Partitions for later days are made by `delivery.partitions`.
+are forgotten without a single DELETE. Partitions for later days are made by `delivery.maintenance.partitions`.
 """
 
 from django.db import migrations

@@ -16,10 +16,12 @@ from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
 from delivery.admin.lists import KeptAdmin
-from tasks import chaining, lifecycle, words
 from tasks.admin.tasks import KindFilter
 from tasks.admin.verbs import Verb, on_one
+from tasks.engine import lifecycle
+from tasks.kinds import chaining
 from tasks.models import Batch
+from tasks.reading import labels
 from tasks.states import FINAL_STATES, Cause
 
 
@@ -63,17 +65,17 @@ class BatchAdmin(KeptAdmin):
 
     @display(description="Kind")
     def kind_title(self, obj: Batch) -> str:
-        return words.kind_title(obj.kind)
+        return labels.kind_title(obj.kind)
 
-    @display(description="Outcome", label=words.OUTCOME_COLOURS)
+    @display(description="Outcome", label=labels.OUTCOME_COLOURS)
     def outcome_badge(self, obj: Batch) -> str:
-        return words.OUTCOMES[obj.outcome if obj.is_completed else ""]
+        return labels.OUTCOMES[obj.outcome if obj.is_completed else ""]
 
     @display(description="Progress")
     def bar(self, obj: Batch) -> str:
         return format_html(
             BAR,
-            words.percent(obj),
+            labels.percent(obj),
             sum(obj.counts.get(state, 0) for state in FINAL_STATES),
             obj.total,
         )
@@ -118,23 +120,23 @@ def live_address(batch: Batch) -> str:
 
 
 def _panel(batch: Batch) -> dict[str, Any]:
-    outcome = words.OUTCOMES[batch.outcome if batch.is_completed else ""]
+    outcome = labels.OUTCOMES[batch.outcome if batch.is_completed else ""]
     tasks = reverse("admin:tasks_task_changelist")
     return {
         "batch": batch,
-        "kind": words.kind_title(batch.kind),
+        "kind": labels.kind_title(batch.kind),
         "outcome": outcome,
-        "colour": words.OUTCOME_COLOURS[outcome],
-        "percent": words.percent(batch),
+        "colour": labels.OUTCOME_COLOURS[outcome],
+        "percent": labels.percent(batch),
         "counts": [
             (label, number, colour, f"{tasks}?{urlencode({'batch__id__exact': batch.pk, 'state__exact': state})}")
-            for state, label, number, colour in words.counts(batch)
+            for state, label, number, colour in labels.counts(batch)
         ],
         "tasks_address": f"{tasks}?{urlencode({'batch__id__exact': batch.pk})}",
         "live_address": live_address(batch),
         "next_step": _next_step(batch),
-        "created": words.moment(batch.created_at),
-        "completed": words.moment(batch.completed_at),
+        "created": labels.moment(batch.created_at),
+        "completed": labels.moment(batch.completed_at),
         "chains": [
             f"manage.py submit --from-batch {batch.pk} --kind {target}"
             for source, target in chaining.LINKS

@@ -9,8 +9,8 @@ from unfold.contrib.filters.admin import RangeDateTimeFilter
 from unfold.decorators import display
 
 from delivery.admin.lists import KeptAdmin
-from tasks import words
 from tasks.models import ExternalJob, Transition
+from tasks.reading import labels
 
 
 @admin.register(ExternalJob)
@@ -52,7 +52,7 @@ class ExternalJobAdmin(KeptAdmin):
         address = reverse("admin:tasks_task_change", args=[obj.task_id])
         return format_html('<a class="underline" href="{}">Task {}</a>', address, obj.task_id)
 
-    @display(description="State", label=words.JOB_COLOURS)
+    @display(description="State", label=labels.JOB_COLOURS)
     def state_badge(self, obj: ExternalJob) -> str:
         return obj.get_state_display()
 

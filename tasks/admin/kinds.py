@@ -15,9 +15,11 @@ from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from kernel.touched import touched
-from tasks import kinds, providers, wake, words
+from tasks import kinds, providers
 from tasks.admin.verbs import Verb, on_one
+from tasks.engine import wake
 from tasks.models import KindPolicy
+from tasks.reading import labels
 
 
 def _pause(ids: Sequence[int], *, actor: str, reason: str) -> str:
@@ -99,17 +101,17 @@ class KindPolicyAdmin(ModelAdmin):
 
     @display(description="Kind", ordering="kind")
     def title(self, obj: KindPolicy) -> str:
-        return words.kind_title(obj.kind)
+        return labels.kind_title(obj.kind)
 
     @display(description="Now", label={"running": "success", "paused": "warning", "held": "danger"})
     def switch(self, obj: KindPolicy) -> str:
         if obj.is_paused:
             return "paused"
-        return "held" if words.why_held(obj, timezone.now()) else "running"
+        return "held" if labels.why_held(obj, timezone.now()) else "running"
 
     @display(description="Why nothing starts")
     def held_words(self, obj: KindPolicy) -> str:
-        return words.why_held(obj, timezone.now()) or "Tasks start as they come."
+        return labels.why_held(obj, timezone.now()) or "Tasks start as they come."
 
     @display(description="Provider", ordering="provider")
     def provider_words(self, obj: KindPolicy) -> str:
@@ -134,7 +136,7 @@ class KindPolicyAdmin(ModelAdmin):
         if not request.user.has_perm(RESUME.permission):
             return False
         policy = KindPolicy.objects.filter(pk=object_id).first()
-        return policy is None or bool(words.why_held(policy, timezone.now()))
+        return policy is None or bool(labels.why_held(policy, timezone.now()))
 
     @action(description="Pause", url_path="pause", permissions=["pause"], icon="pause", variant=ActionVariant.DANGER)
     def pause_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:

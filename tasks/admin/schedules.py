@@ -14,10 +14,11 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from delivery.admin.lists import KeptAdmin, ListedFiltersAdmin
-from tasks import kinds, words
+from tasks import kinds
 from tasks.admin.tasks import KindFilter
 from tasks.errors import InvalidInput
 from tasks.models import Schedule, ScheduleRun
+from tasks.reading import labels
 
 
 class ScheduleForm(forms.ModelForm):
@@ -60,7 +61,7 @@ class ScheduleAdmin(ListedFiltersAdmin):
 
     @display(description="Kind")
     def kind_title(self, obj: Schedule) -> str:
-        return words.kind_title(obj.kind)
+        return labels.kind_title(obj.kind)
 
     @display(description="Every", ordering="every_seconds")
     def every(self, obj: Schedule) -> str:
@@ -82,7 +83,7 @@ class ScheduleRunAdmin(KeptAdmin):
 
     @display(description="Due", ordering="due_at")
     def slot(self, obj: ScheduleRun) -> str:
-        return words.moment(obj.due_at)
+        return labels.moment(obj.due_at)
 
     @display(description="What it made")
     def what(self, obj: ScheduleRun) -> str:

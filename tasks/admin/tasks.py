@@ -16,12 +16,14 @@ from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
 from delivery.admin.lists import KeptAdmin
-from tasks import kinds, lifecycle, providers, words
+from tasks import kinds, providers
 from tasks.admin.verbs import Verb, on_one, on_selection
+from tasks.engine import lifecycle
 from tasks.errors import WrongState
 from tasks.models import ExternalJob, KindPolicy, Task
+from tasks.reading import labels
+from tasks.reading.timeline import Entry, entries
 from tasks.states import OPEN_STATES, Cause, State
-from tasks.timeline import Entry, entries
 
 JOBS_SHOWN = 20
 HEAVY = ("input", "result")
@@ -130,9 +132,9 @@ class TaskAdmin(KeptAdmin):
 
     @display(description="Kind")
     def kind_title(self, obj: Task) -> str:
-        return words.kind_title(obj.kind)
+        return labels.kind_title(obj.kind)
 
-    @display(description="State", label=words.COLOURS)
+    @display(description="State", label=labels.COLOURS)
     def state_badge(self, obj: Task) -> str:
         return obj.get_state_display()
 
@@ -217,22 +219,22 @@ def _panel(task: Task, request: HttpRequest) -> dict[str, Any]:
     return {
         "task": task,
         "state": task.get_state_display(),
-        "colour": words.COLOURS[task.get_state_display()],
-        "kind": words.kind_title(task.kind),
-        "next_step": words.next_step(task, jobs[0] if jobs else None, policy, now),
+        "colour": labels.COLOURS[task.get_state_display()],
+        "kind": labels.kind_title(task.kind),
+        "next_step": labels.next_step(task, jobs[0] if jobs else None, policy, now),
         "attempts": f"{task.attempt_count} of {task.attempt_limit}",
         "redriven": {0: "never", 1: "once"}.get(task.redrive_count, f"{task.redrive_count} times"),
         "batch": f"Batch {task.batch_id}, place {task.position}" if task.batch_id else "none",
         "batch_address": reverse("admin:tasks_batch_change", args=[task.batch_id]) if task.batch_id else "",
-        "created": words.moment(task.created_at),
-        "run_at": words.moment(task.run_at) if task.run_at > task.created_at else "",
-        "finished": words.moment(task.finished_at),
-        "jobs": [(job, job.get_state_display(), words.JOB_COLOURS[job.get_state_display()]) for job in jobs],
+        "created": labels.moment(task.created_at),
+        "run_at": labels.moment(task.run_at) if task.run_at > task.created_at else "",
+        "finished": labels.moment(task.finished_at),
+        "jobs": [(job, job.get_state_display(), labels.JOB_COLOURS[job.get_state_display()]) for job in jobs],
         "entries": [_entry(entry, request) for entry in entries(task)],
         "shows_payload": shows,
-        "input": words.payload(task.input) if shows else "",
-        "result": words.payload(task.result) if shows and task.result is not None else "",
-        "hidden": words.NO_PAYLOAD,
+        "input": labels.payload(task.input) if shows else "",
+        "result": labels.payload(task.result) if shows and task.result is not None else "",
+        "hidden": labels.NO_PAYLOAD,
     }
 
 

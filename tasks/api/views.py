@@ -15,7 +15,6 @@ from kernel.auth import HasScope, caller_of, may_see_payloads, narrow, need, sub
 from kernel.idempotency import idempotent
 from kernel.pages import CursorPages
 from kernel.problems import Conflict
-from tasks import lifecycle
 from tasks.api.filters import BatchFilter, TaskFilter
 from tasks.api.refusals import as_problems
 from tasks.api.shapes import (
@@ -28,9 +27,10 @@ from tasks.api.shapes import (
     TimelineEntrySerializer,
 )
 from tasks.api.typed import NEW_BATCH, NEW_TASK
+from tasks.engine import lifecycle
 from tasks.models import Batch, Task
+from tasks.reading.timeline import entries
 from tasks.submit import submit, submit_batch
-from tasks.timeline import entries
 
 SCOPES = HasScope("tasks:read", "tasks:write")
 PAYLOAD = OpenApiParameter("payload", OpenApiTypes.BOOL, description="`false` leaves inputs and results out of a list.")

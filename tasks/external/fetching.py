@@ -16,8 +16,9 @@ from django.db import transaction
 from django.db.models import F
 
 from kernel import correlation
-from tasks import backoff, kinds, lifecycle, providers
-from tasks.ledger import Ledger
+from tasks import kinds, providers
+from tasks.engine import backoff, lifecycle
+from tasks.engine.unit_of_work import Ledger
 from tasks.models import ExternalJob, Task
 from tasks.providers.base import BadAnswer, NotThere, ProviderError, ProviderRejected, ProviderUnavailable
 from tasks.states import Cause, JobState, State

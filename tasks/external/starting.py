@@ -1,8 +1,8 @@
 """Start external jobs: claim and commit, call the provider, settle.
 
 The claim writes the job row with its start token before the call, so that a start whose answer never came can be
-found at the provider and adopted (`tasks.reconcile`). The call runs in a thread and touches no database. What came of
-it is settled against the job's start token: a settle that comes after the rescue changes no state.
+found at the provider and adopted (`tasks.external.adoption`). The call runs in a thread and touches no database. What
+came of it is settled against the job's start token: a settle that comes after the rescue changes no state.
 """
 
 import time
@@ -16,8 +16,9 @@ import structlog
 from django.conf import settings
 
 from kernel import correlation
-from tasks import kinds, lifecycle, limits, providers
-from tasks.ledger import Ledger
+from tasks import kinds, providers
+from tasks.engine import lifecycle, limits
+from tasks.engine.unit_of_work import Ledger
 from tasks.models import ExternalJob, KindPolicy, Task
 from tasks.providers.base import (
     BadAnswer,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tasks import clock, lifecycle
-from tasks.ledger import Ledger
+from tasks.engine import clock, lifecycle
+from tasks.engine.unit_of_work import Ledger
 from tasks.models import ExternalJob, Task
 from tasks.providers.base import ProviderUpdate
 from tasks.states import Cause, JobState, JobStatus, Reason, State

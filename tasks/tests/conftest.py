@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import requests
 
-from tasks import clock
+from tasks.engine import clock
 from tasks.models import Batch, ExternalJob, Task
 from tasks.providers.base import Call, NewJob
 from tasks.providers.sandbox import SandboxProvider

@@ -3,10 +3,11 @@
 import time
 from collections.abc import Callable
 
-from tasks import batches, clock, workers
+from tasks import workers
+from tasks.engine import batches, clock
+from tasks.engine.worker_loop import pump
+from tasks.external.reconcile import reconcile
 from tasks.models import Batch, Task, Transition
-from tasks.pump import pump
-from tasks.reconcile import reconcile
 from tasks.states import State
 
 

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from delivery.models import Event
-from tasks import clock, lifecycle, orphans, providers, rescue
-from tasks.external import fetching, starting
+from tasks import providers
+from tasks.engine import clock, lifecycle, rescue
+from tasks.external import adoption, fetching, starting
+from tasks.external.reconcile import reconcile, silence, time_out
 from tasks.models import ExternalJob, KindPolicy, Task
 from tasks.providers.sandbox import SandboxProvider
-from tasks.reconcile import reconcile, silence, time_out
 from tasks.states import JobState, State
 from tasks.submit import submit, submit_batch
 from tasks.tests import drive
@@ -105,7 +106,7 @@ def test_a_start_that_timed_out_after_it_started_is_adopted_and_not_doubled(sand
     starting.settle(start, outcomes, now)
     assert drive.states() == {"running": 3} and sandbox.stats()["jobs"] == 3
     assert set(ExternalJob.objects.values_list("state", flat=True)) == {JobState.SUBMITTING}
-    numbers = orphans.adopt(now + timedelta(seconds=3))
+    numbers = adoption.adopt(now + timedelta(seconds=3))
     assert numbers == {"adopted": 3, "never_began": 0}
     drive.until(drive.all_final)
     batch.refresh_from_db()
@@ -119,7 +120,7 @@ def test_a_worker_that_died_after_the_start_call_leaves_a_job_that_is_adopted(sa
     now = clock.now()
     (start,) = starting.claim("scoring", 1, now)
     starting.call(start)  # and dead, before it could settle
-    assert orphans.adopt(now + timedelta(seconds=31)) == {"adopted": 1, "never_began": 0}
+    assert adoption.adopt(now + timedelta(seconds=31)) == {"adopted": 1, "never_began": 0}
     Task.objects.update(next_attempt_at=now)  # back from the 31 s that we were ahead
     drive.until(drive.all_final)
     task.refresh_from_db()
@@ -131,8 +132,8 @@ def test_a_worker_that_died_before_the_start_call_costs_no_attempt(sandbox: Sand
     now = clock.now()
     (start,) = starting.claim("scoring", 1, now)
     for seconds in (31, 42, 53):  # not found, but the lease is not over: nothing is concluded
-        assert orphans.adopt(now + timedelta(seconds=seconds))["never_began"] == 0
-    assert orphans.adopt(now + timedelta(seconds=91))["never_began"] == 1
+        assert adoption.adopt(now + timedelta(seconds=seconds))["never_began"] == 0
+    assert adoption.adopt(now + timedelta(seconds=91))["never_began"] == 1
     task.refresh_from_db()
     assert (task.state, task.attempt_count, task.rescue_count) == (State.RETRYING, 0, 1)
     starting.settle(start, starting.call(start), clock.now())  # the zombie wakes up and starts after all
@@ -154,7 +155,7 @@ def test_five_starts_in_a_row_that_never_began_make_a_poison_dead_letter(sandbox
         assert len(starting.claim("scoring", 1, now)) == 1
         ExternalJob.objects.filter(state="submitting").update(created_at=now)
         for seconds in (31, 60, 91):
-            orphans.adopt(now + timedelta(seconds=seconds))
+            adoption.adopt(now + timedelta(seconds=seconds))
         now += timedelta(seconds=100)
     task.refresh_from_db()
     assert (task.state, task.error_code) == (State.DEAD_LETTER, "poison")
@@ -164,7 +165,7 @@ def test_an_adopted_job_that_is_finished_already_goes_straight_on(sandbox: Sandb
     task = make_task(State.RUNNING, job=JobState.SUBMITTING)
     start_elsewhere(str(task.jobs.get().start_token))
     now = clock.now() + timedelta(seconds=5)
-    drive.until(lambda: orphans.adopt(now)["adopted"] == 1 or Task.objects.get().state != State.RUNNING)
+    drive.until(lambda: adoption.adopt(now)["adopted"] == 1 or Task.objects.get().state != State.RUNNING)
     drive.until(drive.all_final)
     task.refresh_from_db()
     assert task.state == State.SUCCEEDED

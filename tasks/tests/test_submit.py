@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tasks import clock, lifecycle
+from tasks.engine import clock, lifecycle
 from tasks.errors import BadBatch, InvalidInput
 from tasks.models import Batch, Task, Transition
 from tasks.states import State
@@ -76,7 +76,7 @@ def test_ten_thousand_tasks_make_one_batch() -> None:
 
 def test_a_wake_up_is_rung_after_commit_only(django_capture_on_commit_callbacks: Any, monkeypatch: Any) -> None:
     rung: list[str] = []
-    monkeypatch.setattr("tasks.wake._bell.ring", rung.append)
+    monkeypatch.setattr("tasks.engine.wake._bell.ring", rung.append)
     with django_capture_on_commit_callbacks(execute=True):
         submit("map_search", SEARCH, caller="t")
         submit("batch_report", {"batch": "1"}, caller="t")

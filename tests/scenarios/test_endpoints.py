@@ -9,7 +9,7 @@ from django.db import connection
 from django.utils import timezone
 
 from delivery import endpoints, events, lifecycle
-from delivery.engine import sweeps
+from delivery.maintenance import sweeps
 from delivery.models import Attempt, Delivery, EndpointHealth
 from delivery.tests.engine.conftest import LOOPBACK
 from kernel.tests.hostile import never_answer, serving

@@ -9,9 +9,10 @@ from django.utils import timezone
 
 from config import queues
 from delivery import endpoint_rules, events
-from delivery.engine import claims, sweeps
+from delivery.engine import claims
 from delivery.engine import drain as drains
 from delivery.engine.requests import LEASE_FACTOR
+from delivery.maintenance import sweeps
 from delivery.models import Attempt, Delivery
 from tests.e2e.system import wait_for
 

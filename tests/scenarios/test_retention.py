@@ -6,8 +6,9 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from delivery import events, retention
-from delivery.accounting import account
+from delivery import events
+from delivery.maintenance import retention
+from delivery.maintenance.accounting import account
 from delivery.models import DailyTotal, Delivery, Event
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from console import alerts, rules
+from console.alerts import evaluate, rules
 from console.models import Alert
 from delivery import events, stats
 from delivery.models import Delivery
@@ -33,10 +33,10 @@ def test_a_held_snapshot_is_in_the_stats_and_an_alert_and_deliveries_flow(api, m
             drain()
             assert Delivery.objects.filter(state="delivered").count() == 200 * (round_ + 1)
         warnings = api.get("/api/v1/stats/").json()["warnings"]
-        alerts.evaluate(timezone.now())
+        evaluate.evaluate(timezone.now())
         told = Alert.objects.exclude(state="resolved").filter(rule="held_snapshot")
         assert any("snapshot" in warning for warning in warnings)
         assert told.count() == 1
     monkeypatch.undo()
-    alerts.evaluate(timezone.now() + timedelta(minutes=1))
+    evaluate.evaluate(timezone.now() + timedelta(minutes=1))
     assert told.count() == 0

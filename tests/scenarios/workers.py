@@ -14,8 +14,8 @@ from pathlib import Path
 from django.conf import settings
 from django.db import connection
 
-from delivery.engine import sweeps
 from delivery.engine.wake import wake
+from delivery.maintenance import sweeps
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bin"))

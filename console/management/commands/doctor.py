@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from console import doctor
+from console.health import doctor
 
 
 class Command(BaseCommand):

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
 
-from console.api_overview import summary
+from console.api.overview import summary
 
 ROWS = (
     ("pending", "pending"),

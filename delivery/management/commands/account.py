@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
-from delivery.accounting import Account, account
+from delivery.maintenance.accounting import Account, account
 from kernel.arguments import day
 
 FIGURES = ("recorded", "delivered", "waiting", "held", "dead", "discarded", "unmatched", "difference")

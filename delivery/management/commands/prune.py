@@ -9,7 +9,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
-from delivery import partitions, retention
+from delivery.maintenance import partitions, retention
 
 
 class Command(BaseCommand):

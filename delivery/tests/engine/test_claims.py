@@ -12,12 +12,13 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from delivery import events, lifecycle
-from delivery.engine import claiming, claims, settle, sweeps
+from delivery.engine import claiming, claims, settle
 from delivery.engine.claiming import Claimer
 from delivery.engine.requests import Claimed
 from delivery.engine.transfer import Request, TransferResult
 from delivery.engine.verdicts import Verdict, judge
 from delivery.latency import Recorder
+from delivery.maintenance import sweeps
 from delivery.models import Attempt, Delivery, EndpointHealth
 from delivery.policy.outcomes import Failure
 

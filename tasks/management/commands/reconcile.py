@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand
 from django.utils import timezone
 
 from kernel import correlation
-from tasks.reconcile import Report, reconcile
+from tasks.external.reconcile import Report, reconcile
 
 SHOWN = 50
 

@@ -12,11 +12,12 @@ from django.core.management.base import BaseCommand, CommandError
 
 from kernel import correlation
 from kernel.arguments import whole
-from tasks import chaining, kinds, waiting
+from tasks import kinds
 from tasks.errors import TaskError
-from tasks.intake import BadFile, items_from
-from tasks.kinds import Kind
+from tasks.kinds import Kind, chaining
+from tasks.kinds.file_import import BadFile, items_from
 from tasks.models import Batch
+from tasks.reading import progress
 from tasks.states import FINAL_STATES
 from tasks.submit import submit_batch
 
@@ -92,7 +93,7 @@ class Command(BaseCommand):
     def _wait(self, batch: Batch, options: dict[str, Any]) -> None:
         out: Any = sys.stderr if options["json"] else self.stdout._out  # type: ignore[attr-defined]
         try:
-            waiting.show(batch, out, follow=options["follow"], timeout=options["timeout"])
+            progress.show(batch, out, follow=options["follow"], timeout=options["timeout"])
         except KeyboardInterrupt:
             raise CommandError(f"\nBatch {batch.pk} goes on without you.", returncode=130) from None
 

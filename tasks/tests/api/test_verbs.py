@@ -6,8 +6,8 @@ import pytest
 from django.utils import timezone
 
 from delivery.models import Endpoint, EndpointHealth
-from tasks import clock, lifecycle
-from tasks.ledger import Ledger
+from tasks.engine import clock, lifecycle
+from tasks.engine.unit_of_work import Ledger
 from tasks.models import ExternalJob, Task
 from tasks.states import Cause, JobState
 from tasks.submit import submit, submit_batch

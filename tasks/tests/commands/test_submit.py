@@ -83,7 +83,7 @@ def test_what_cannot_be_done_is_a_line_and_an_exit_code(args):
 
 
 def test_waiting_ends_well_only_if_all_succeeded(searches, monkeypatch):
-    monkeypatch.setattr("tasks.waiting.time.sleep", lambda _seconds: finish(Batch.objects.get().pk))
+    monkeypatch.setattr("tasks.reading.progress.time.sleep", lambda _seconds: finish(Batch.objects.get().pk))
     out = io.StringIO()
     call_command("submit", searches, "--kind", "map_search", "--follow", stdout=out)
     assert "2/2  succeeded 2" in out.getvalue()
@@ -91,7 +91,9 @@ def test_waiting_ends_well_only_if_all_succeeded(searches, monkeypatch):
 
 
 def test_waiting_for_a_batch_that_fails_is_exit_code_one(searches, monkeypatch):
-    monkeypatch.setattr("tasks.waiting.time.sleep", lambda _seconds: finish(Batch.objects.get().pk, State.DEAD_LETTER))
+    monkeypatch.setattr(
+        "tasks.reading.progress.time.sleep", lambda _seconds: finish(Batch.objects.get().pk, State.DEAD_LETTER)
+    )
     with pytest.raises(CommandError, match="did not all succeed") as refused:
         call_command("submit", searches, "--kind", "map_search", "--wait", stdout=io.StringIO())
     assert refused.value.returncode == 1

@@ -1,0 +1,80 @@
+"""The console's own records in the admin: alerts, operations, audit, heartbeats. To read; verbs have own pages."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.html import format_html
+from unfold.admin import ModelAdmin, TabularInline
+
+from console.models import Alert, AuditEntry, Heartbeat, Operation, OperationItem
+
+
+class ReadOnlyAdmin(ModelAdmin):
+    """Nobody adds, changes or deletes these by form."""
+
+    show_full_result_count = False
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(Alert)
+class AlertAdmin(ReadOnlyAdmin):
+    list_display = ["title", "rule", "state", "opened_at", "acknowledged_by", "resolved_at"]
+    list_filter = ["state", "rule"]
+    search_fields = ["title", "subject"]
+
+
+@admin.register(AuditEntry)
+class AuditEntryAdmin(ReadOnlyAdmin):
+    list_display = ["at", "actor", "verb", "subject", "count", "reason"]
+    list_filter = ["verb", "subject"]
+    search_fields = ["actor", "reason"]
+
+
+class OperationItems(TabularInline):
+    """The first rows and what became of each; the API lists them all."""
+
+    model = OperationItem
+    fields = readonly_fields = ["object_id", "outcome", "detail", "at"]
+    extra = 0
+    per_page = 50
+    can_delete = False
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(Operation)
+class OperationAdmin(ReadOnlyAdmin):
+    list_display = [
+        "__str__",
+        "watch",
+        "state",
+        "target_count",
+        "done_count",
+        "skipped_count",
+        "failed_count",
+        "actor",
+        "created_at",
+    ]
+    list_filter = ["state", "verb"]
+    search_fields = ["reason", "actor"]
+    inlines = [OperationItems]
+
+    @admin.display(description="live")
+    def watch(self, row: Operation) -> str:
+        return format_html('<a href="/operations/{}/">Watch</a>', row.pk)
+
+
+@admin.register(Heartbeat)
+class HeartbeatAdmin(ReadOnlyAdmin):
+    list_display = ["process", "role", "seen_at", "started_at"]
+    list_filter = ["role"]

@@ -1,0 +1,1 @@
+"""Alerts: the rules, who evaluates them, and who notices when nobody does."""

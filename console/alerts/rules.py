@@ -1,0 +1,267 @@
+"""The alert rules: each looks at the database and says what an operator must know now, and what to do about it.
+
+A rule is a function of `now` that returns findings; it changes nothing. `console.alerts.evaluate` opens, keeps and
+resolves.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Count, Max, Min, OuterRef, Q, Subquery
+
+from console import figures
+from console.health import database, heartbeat
+from console.models import Heartbeat
+from delivery import stats as delivery_stats
+from delivery.models import Delivery, Endpoint, EndpointHealth
+from delivery.policy import retry
+from delivery.states import WAITING_STATES, BreakerState
+from delivery.states import State as DeliveryState
+from tasks.models import Task
+from tasks.states import State as TaskState
+
+WAITING_TOO_LONG = timedelta(minutes=30)
+STARTING_UP = timedelta(seconds=60)
+SNAPSHOT_TOO_OLD = timedelta(minutes=5)
+SILENT_SHARE_PERCENT, SILENT_LEAST_JOBS = 20, 10
+ENDPOINTS_LOOKED_AT = 500
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong: which rule, with what, in words, and what to do. `link` is an address of the console."""
+
+    rule: str
+    subject: str
+    title: str
+    detail: str
+    advice: str
+    link: str
+    value: float | None = None
+
+
+def dead_letters(_now: datetime) -> list[Finding]:
+    found = []
+    tasks = Task.objects.filter(state=TaskState.DEAD_LETTER).count()
+    deliveries, is_estimate = delivery_stats.count(Delivery.objects.filter(state=DeliveryState.DEAD_LETTER))
+    for count, what, about in ((tasks, "task", ""), (deliveries, "delivery", "about " if is_estimate else "")):
+        if count:
+            plural = "deliveries" if what == "delivery" else "tasks"
+            found.append(
+                Finding(
+                    "dead_letters",
+                    plural,
+                    f"{about}{count} dead {what if count == 1 else plural}",
+                    "They gave up and wait for a person.",
+                    "Look at the groups, correct the cause, then redrive or discard them.",
+                    f"/dead-letters/#{plural}",
+                    count,
+                )
+            )
+    return found
+
+
+def waiting_deliveries(now: datetime) -> list[Finding]:
+    """The oldest due delivery that nothing holds, against 30 minutes and against its endpoint's own retry window."""
+    first = Delivery.objects.filter(endpoint=OuterRef("pk"), state__in=WAITING_STATES).order_by("next_attempt_at")
+    rows = (
+        Endpoint.objects.exclude(delivery_stats.HELD)
+        .annotate(due=Subquery(first.values("next_attempt_at")[:1]))
+        .filter(due__lt=now - timedelta(minutes=1))
+        .order_by("due")[:ENDPOINTS_LOOKED_AT]
+    )
+    late = [(row, now - row.due) for row in rows if now - row.due > _patience(row)]
+    if not late:
+        return []
+    worst, age = max(late, key=lambda pair: pair[1])
+    return [
+        Finding(
+            "waiting_too_long",
+            "deliveries",
+            f"A delivery to {worst.host} has been due for {_words(age)}",
+            f"{len(late)} endpoints have deliveries that wait longer than they should. Nothing holds them.",
+            "See on the start page whether a delivery worker lives. If it does, look at the endpoint's rate limit and "
+            "concurrency, or start more delivery workers.",
+            f"/admin/delivery/endpoint/{worst.pk}/change/",
+            age.total_seconds(),
+        )
+    ]
+
+
+def _patience(endpoint: Endpoint) -> timedelta:
+    """The endpoint's own retry window, within two and thirty minutes."""
+    schedule = retry.schedule_for(endpoint.retry_profile, endpoint.retry_delays)
+    window = timedelta(seconds=schedule.window_seconds(endpoint.max_attempts))
+    return min(WAITING_TOO_LONG, max(timedelta(minutes=2), window))
+
+
+def waiting_tasks(now: datetime) -> list[Finding]:
+    oldest = figures.oldest_waiting_task(now)
+    if oldest is None or now - oldest <= WAITING_TOO_LONG:
+        return []
+    return [
+        Finding(
+            "waiting_too_long",
+            "tasks",
+            f"A task has been due for {_words(now - oldest)}",
+            "Tasks wait longer than they should. Their kind is not paused.",
+            "See on the start page whether a tasks worker lives, and under Kind policies whether the concurrency or "
+            "the rate of the kind is too low for the load.",
+            "/admin/tasks/task/?state__exact=queued",
+            (now - oldest).total_seconds(),
+        )
+    ]
+
+
+def slow_endpoints(_now: datetime) -> list[Finding]:
+    return [
+        Finding(
+            "slow_endpoint",
+            f"endpoint:{row['id']}",
+            f"{row['name'] or row['host']} answers slowly: p95 {row['p95_ms'] / 1000:.1f} s",
+            f"p95 {row['p95_ms']:.0f} ms over {row['sample_count']} samples of 24 hours. Failures often follow.",
+            "Tell the receiver before it fails. Lower the endpoint's concurrency if our load is the cause.",
+            f"/admin/delivery/endpoint/{row['id']}/change/",
+            row["p95_ms"],
+        )
+        for row in delivery_stats.slow_endpoints()
+    ]
+
+
+def open_breakers(_now: datetime) -> list[Finding]:
+    rows = EndpointHealth.objects.select_related("endpoint").filter(endpoint__deleted_at=None)
+    return [
+        Finding(
+            "breaker_open",
+            f"endpoint:{row.pk}",
+            f"The circuit breaker of {row.endpoint.name or row.endpoint.host} is open",
+            f"{row.consecutive_failures} failures in a row. Its deliveries are held, nothing is lost; "
+            f"one probe goes out after each cooldown.",
+            "Nothing is to be done if the receiver recovers by itself. If it does not, tell them; redrive what died.",
+            f"/admin/delivery/endpoint/{row.pk}/change/",
+            row.consecutive_failures,
+        )
+        for row in rows.exclude(breaker_state=BreakerState.CLOSED)[:ENDPOINTS_LOOKED_AT]
+    ]
+
+
+def endpoints_in_need(_now: datetime) -> list[Finding]:
+    rows = Endpoint.objects.filter(Q(attention_at__isnull=False) | Q(disabled_at__isnull=False), deleted_at=None)
+    found = []
+    for row in rows.order_by("-pk")[:ENDPOINTS_LOOKED_AT]:
+        is_off = row.disabled_at is not None
+        found.append(
+            Finding(
+                "endpoint_held",
+                f"endpoint:{row.pk}",
+                f"{row.name or row.host} {'is disabled' if is_off else 'needs attention'}",
+                _held_words(row.hold_reason),
+                "Correct its credentials or address, then press "
+                + ("Enable" if is_off else "Resume")
+                + " on the endpoint; what is held goes out.",
+                f"/admin/delivery/endpoint/{row.pk}/change/",
+            )
+        )
+    return found
+
+
+def _held_words(reason: str) -> str:
+    words = reason or "It refused several deliveries in a row."
+    return words if "held" in words else f"{words.rstrip('.')}. Its deliveries are held, none is lost."
+
+
+ROLES = {
+    heartbeat.DELIVERY: ("No delivery worker is alive", "Deliveries wait until one starts."),
+    heartbeat.TASKS: ("No tasks worker is alive", "Tasks wait until one starts."),
+    heartbeat.BEAT: (
+        "Beat is not alive",
+        "The minute poll, the rescue of expired leases and these alerts stand still.",
+    ),
+    heartbeat.SCHEDULE: ("Beat's ticks reach no worker", "Beat may hang, or the broker or the default worker is away."),
+}
+
+
+def processes(now: datetime) -> list[Finding]:
+    rows = (
+        Heartbeat.objects.order_by()
+        .values("role")
+        .annotate(seen=Max("seen_at"), fresh=Count("pk", filter=Q(seen_at__gte=now - heartbeat.FRESH)))
+    )
+    seen: dict[str, dict[str, Any]] = {row["role"]: dict(row) for row in rows}
+    since = Heartbeat.objects.filter(seen_at__gte=now - heartbeat.FRESH).exclude(
+        role__in=[heartbeat.SCHEDULE, heartbeat.EVALUATOR]
+    )
+    began = since.aggregate(began=Min("started_at"))["began"]
+    if began is None or now - began < STARTING_UP:
+        return []  # the house is starting up; give every process its minute
+    return [
+        Finding(
+            "process_missing",
+            role,
+            title,
+            f"{what} Last seen: {_last(seen.get(role))}.",
+            "Start it again and look at its log; `manage.py doctor` says what it needs.",
+            "/readyz",
+        )
+        for role, (title, what) in ROLES.items()
+        if not seen.get(role, {}).get("fresh")
+    ]
+
+
+def _last(row: dict[str, Any] | None) -> str:
+    return f"{row['seen']:%Y-%m-%d %H:%M:%S} UTC" if row else "never"
+
+
+def held_snapshots(_now: datetime) -> list[Finding]:
+    held = database.oldest_snapshot()
+    if held is None or held.age <= SNAPSHOT_TOO_OLD:
+        return []
+    return [
+        Finding(
+            "held_snapshot",
+            "database",
+            f"A database session holds a snapshot for {_words(held.age)}",
+            f"{held.what}. PostgreSQL cannot clean up behind it; claims and lists get slower the longer it lasts.",
+            f"End it: {held.remedy}",
+            "/",
+            held.age.total_seconds(),
+        )
+    ]
+
+
+def silent_webhooks(now: datetime) -> list[Finding]:
+    noticed = figures.noticed_last_hour(now)
+    if noticed["total"] < SILENT_LEAST_JOBS or noticed["shares"]["silent"] <= SILENT_SHARE_PERCENT:
+        return []
+    return [
+        Finding(
+            "webhooks_silent",
+            "providers",
+            f"The poll finished {noticed['shares']['silent']} % of the last hour's jobs",
+            noticed["words"],
+            "Check that PUBLIC_BASE_URL leads to us from outside (`manage.py doctor`), and what the inbox refused.",
+            "/admin/webhooks/inboundevent/",
+            noticed["shares"]["silent"],
+        )
+    ]
+
+
+def _words(age: timedelta) -> str:
+    minutes = int(age.total_seconds() // 60)
+    if minutes < 120:
+        return f"{minutes} minutes"
+    return f"{minutes // 60} hours" if minutes < 2880 else f"{minutes // 1440} days"
+
+
+RULES: dict[str, tuple[Callable[[datetime], list[Finding]], ...]] = {
+    "dead_letters": (dead_letters,),
+    "waiting_too_long": (waiting_deliveries, waiting_tasks),
+    "slow_endpoint": (slow_endpoints,),
+    "breaker_open": (open_breakers,),
+    "process_missing": (processes,),
+    "endpoint_held": (endpoints_in_need,),
+    "held_snapshot": (held_snapshots,),
+    "webhooks_silent": (silent_webhooks,),
+}

@@ -1,0 +1,27 @@
+"""Who watches the watchers: where the alert rules have not been looked at for a while, a web process looks itself.
+
+Alerts are evaluated by beat through a worker; if either is dead, the alert that says so could never open. Every web
+process asks at its heartbeat, and takes over while the evaluator is silent. It must never evaluate while beat does.
+"""
+
+from datetime import timedelta
+
+import structlog
+from django.utils import timezone
+
+from console.alerts import evaluate
+from console.health import heartbeat
+
+SILENT = timedelta(seconds=90)
+
+log = structlog.get_logger(__name__)
+
+
+def look() -> None:
+    """Evaluate the alert rules if nobody did for 90 seconds."""
+    now = timezone.now()
+    last = heartbeat.last_seen(heartbeat.EVALUATOR)
+    if last is not None and now - last < SILENT:
+        return
+    log.warning("alert_evaluator_silent", last=last.isoformat() if last else None)
+    evaluate.evaluate(now)

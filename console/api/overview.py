@@ -1,0 +1,199 @@
+"""`/stats/`, `/dead-letters/`, `/dead-letters/groups/` and `/alerts/`: what an operator's script asks."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+import django_filters
+from django.db.models import QuerySet
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import mixins, serializers, viewsets
+from rest_framework.decorators import action
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from console import dead_letters, figures
+from console.alerts import evaluate, rules
+from console.health import database
+from console.models import Alert
+from delivery import dead_letters as delivery_side
+from delivery import stats as delivery_stats
+from kernel.auth import HasScope, Scope, allows, caller_of, need
+from kernel.problems import BadInput, Conflict
+
+
+class StatsView(APIView):
+    """The one-row summary of deliveries, and the same for tasks. A key bound to a subscriber gets its own figures."""
+
+    permission_classes = [HasScope(Scope.DELIVERIES_READ)]
+
+    @extend_schema(operation_id="stats", responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request) -> Response:
+        return Response(summary(caller_of(request).subscriber))
+
+
+def summary(subscriber: str | None = None) -> dict[str, Any]:
+    """What `/stats/` and `manage.py stats` say."""
+    now = timezone.now()
+    row = delivery_stats.delivery_summary(subscriber, now=now)
+    row["tasks"] = figures.task_summary(now, subscriber)
+    if subscriber is None:
+        row["noticed_last_hour"] = figures.noticed_last_hour(now)
+        held = database.oldest_snapshot()
+        row["oldest_snapshot_seconds"] = round(held.age.total_seconds(), 1) if held else None
+        row["warnings"] = [finding.title for finding in rules.held_snapshots(now)]
+    return row
+
+
+class ReadsEitherSide(BasePermission):
+    """Whoever may read tasks or deliveries; the view shows the sides they may read."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        return allows(request, Scope.DELIVERIES_READ) or allows(request, Scope.TASKS_READ)
+
+
+SIDE = OpenApiParameter("side", OpenApiTypes.STR, enum=["delivery", "task"], description="Only this side.")
+FILTERS = [
+    SIDE,
+    *(
+        OpenApiParameter(name, OpenApiTypes.STR)
+        for name in ("subscriber", "endpoint", "outcome", "status_code", "fingerprint", "kind", "error_code", "batch")
+    ),
+]
+
+
+class DeadLettersView(APIView):
+    """Dead letters of both sides, newest first. `next` goes on."""
+
+    permission_classes = [ReadsEitherSide]
+
+    @extend_schema(operation_id="dead_letters_list", parameters=FILTERS, responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request) -> Response:
+        deliveries, tasks = _both_sides(request)
+        limit = min(200, max(1, _number(request, "limit") or 50))
+        rows, after = dead_letters.page(deliveries, tasks, _cursor(request), limit)
+        following = None
+        if after is not None:
+            query = {**request.query_params.dict(), "after": f"{after[0]}-{after[1]}"}
+            following = request.build_absolute_uri(f"{request.path}?{urlencode(query)}")
+        return Response({"next": following, "results": rows})
+
+
+class DeadLetterGroupsView(APIView):
+    """Dead letters grouped by cause, biggest first, each with what to do."""
+
+    permission_classes = [ReadsEitherSide]
+
+    @extend_schema(operation_id="dead_letter_groups", parameters=FILTERS, responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request) -> Response:
+        return Response({"results": dead_letters.group_rows(*_both_sides(request))})
+
+
+def _both_sides(request: Request) -> tuple[QuerySet | None, QuerySet | None]:
+    side = request.query_params.get("side", "")
+    if side not in {"", dead_letters.DELIVERY, dead_letters.TASK}:
+        raise BadInput("side must be delivery or task.", errors=[{"field": "side", "code": "invalid", "detail": side}])
+    subscriber = caller_of(request).subscriber
+    if subscriber is None and "subscriber" in request.query_params:
+        subscriber = request.query_params["subscriber"]
+    deliveries = tasks = None
+    asked = request.query_params
+    if side != dead_letters.TASK and allows(request, Scope.DELIVERIES_READ):
+        deliveries = delivery_side.dead_letters(
+            endpoint=_number(request, "endpoint"),
+            subscriber=subscriber,
+            outcome=asked.get("outcome", ""),
+            status_code=_number(request, "status_code"),
+            group=asked.get("fingerprint", ""),
+        ).select_related("endpoint", "event")
+        deliveries = deliveries.defer("event__payload")
+    if side != dead_letters.DELIVERY and allows(request, Scope.TASKS_READ):
+        kind, _, code = asked.get("fingerprint", "").partition("/")
+        tasks = dead_letters.dead_tasks(
+            subscriber,
+            asked.get("kind", kind),
+            asked.get("error_code", code if kind else None),
+            _number(request, "batch"),
+        )
+    return deliveries, tasks
+
+
+def _number(request: Request, name: str) -> int | None:
+    text = request.query_params.get(name, "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise BadInput(
+            f"{name} must be a number.", errors=[{"field": name, "code": "invalid", "detail": "not a number"}]
+        )
+    return int(text)
+
+
+def _cursor(request: Request) -> tuple[int, int]:
+    first, _, second = request.query_params.get("after", "0-0").partition("-")
+    if not (first.isascii() and first.isdigit() and second.isascii() and second.isdigit() and len(first + second) < 37):
+        raise BadInput("after is what an earlier answer's `next` said.", code="bad_cursor")
+    return int(first), int(second)
+
+
+class AlertSerializer(serializers.ModelSerializer):
+    id = serializers.CharField(read_only=True)
+
+    class Meta:
+        model = Alert
+        fields = [
+            "id", "rule", "subject", "state", "title", "detail", "advice", "link", "value", "opened_at", "last_seen_at",
+            "acknowledged_at", "acknowledged_by", "resolved_at", "resolved_by",
+        ]  # fmt: skip
+        read_only_fields = fields
+
+
+class AlertFilter(django_filters.FilterSet):
+    class Meta:
+        model = Alert
+        fields = ["state", "rule", "subject"]
+
+
+class IsUnbound(BasePermission):
+    """Alerts are about the whole house; a key bound to one subscriber has no business there."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        return caller_of(request).subscriber is None
+
+
+class AlertReasonSerializer(serializers.Serializer):
+    reason = serializers.CharField(max_length=300, required=False, allow_blank=True, default="")
+
+
+class AlertViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
+    """What an operator must know. Acknowledge: somebody looks after it. Resolve: done; it reopens if it is not."""
+
+    queryset = Alert.objects.all()
+    serializer_class = AlertSerializer
+    filterset_class = AlertFilter
+    permission_classes = [HasScope(Scope.DELIVERIES_READ, Scope.OPERATIONS_WRITE), IsUnbound]
+    lookup_value_regex = "[0-9]{1,18}"
+
+    @extend_schema(request=AlertReasonSerializer, responses=AlertSerializer)
+    @action(detail=True, methods=["post"])
+    def acknowledge(self, request: Request, pk: str = "") -> Response:
+        return self._settle(request, evaluate.acknowledge, "It is acknowledged or resolved already.")
+
+    @extend_schema(request=AlertReasonSerializer, responses=AlertSerializer)
+    @action(detail=True, methods=["post"])
+    def resolve(self, request: Request, pk: str = "") -> Response:
+        return self._settle(request, evaluate.resolve, "It is resolved already.")
+
+    def _settle(self, request: Request, verb: Any, otherwise: str) -> Response:
+        need(request, "console.change_alert")
+        asked = AlertReasonSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        row = self.get_object()
+        moved = verb(row.pk, actor=caller_of(request).name, now=timezone.now(), reason=asked.validated_data["reason"])
+        if not moved:
+            raise Conflict(otherwise, code="wrong_state")
+        row.refresh_from_db()
+        return Response(AlertSerializer(row).data)

@@ -1,0 +1,1 @@
+"""What is alive and reachable: probes, heartbeats, the doctor, the metrics."""

@@ -1,0 +1,145 @@
+"""What `manage.py doctor` looks at: what is reachable, what is misconfigured, and what to do about it. Changes nothing.
+
+Values of secrets are never shown, only whether they are set.
+"""
+
+import secrets
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+from django.conf import settings
+from django.db import connection
+from django.utils import timezone
+
+from console.health import checks as health
+from console.health import database, heartbeat
+from console.health.checks import Check
+from kernel.secrets import master_keyring
+
+PATIENCE_SECONDS = 5.0
+LEAST_POSTGRESQL = 150_000
+
+
+def examine() -> list[Check]:
+    """Every check, in the order in which an operator would mend things."""
+    base = health.database()
+    checks = [base]
+    if base.is_ok:
+        checks += [_postgresql(), health.migrations(), _clock(), _snapshots()]
+    checks += [health.broker(), health.channel_layer(), _keys()]
+    if base.is_ok:
+        checks += [*health.processes(), _schedule()]
+    return [*checks, *_public_address(), *_providers()]
+
+
+def _postgresql() -> Check:
+    version = connection.cursor().connection.info.server_version
+    words = f"PostgreSQL {version // 10_000}.{version % 10_000}"
+    if version < LEAST_POSTGRESQL:
+        return Check("postgresql_version", False, f"{words} is too old; use 15 or later.")
+    return Check("postgresql_version", True, words)
+
+
+def _clock() -> Check:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        difference = abs((cursor.fetchone()[0] - timezone.now()).total_seconds())
+    if difference > 2:
+        words = f"This machine and the database differ by {difference:.0f} s. Synchronise both with NTP."
+        return Check("clock", False, words)
+    return Check("clock", True, f"within {difference * 1000:.0f} ms of the database's")
+
+
+def _snapshots() -> Check:
+    held = database.oldest_snapshot()
+    if held is None or held.age.total_seconds() < 300:
+        return Check("held_snapshot", True, "no session holds an old snapshot")
+    return Check("held_snapshot", False, f"{held.what} ({held.age.total_seconds():.0f} s). End it: {held.remedy}")
+
+
+def _keys() -> Check:
+    try:
+        ring = master_keyring()
+        ring.decrypt(ring.encrypt(b"doctor"))
+    except Exception as error:  # noqa: BLE001 - whatever ails the keys, the answer is the same
+        words = f"MASTER_KEYS cannot encrypt ({type(error).__name__}). It must list Fernet keys; see docs/reference.md."
+        return Check("master_keys", False, words)
+    return Check("master_keys", True, f"{len(settings.MASTER_KEYS)} set, the first encrypts")
+
+
+def _schedule() -> Check:
+    last = heartbeat.last_seen(heartbeat.SCHEDULE)
+    if last is None or timezone.now() - last > heartbeat.FRESH:
+        words = "Beat's ticks do not reach a worker. Is beat up, and a worker on the queue `default`?"
+        return Check("schedule", False, words)
+    return Check("schedule", True, "beat's ticks reach a worker")
+
+
+def _public_address() -> Iterator[Check]:
+    """Whether PUBLIC_BASE_URL leads back to us: a nonce comes back in our own header only from our own process."""
+    base = settings.PUBLIC_BASE_URL
+    if not base:
+        words = "PUBLIC_BASE_URL is not set: providers cannot call back and only the poll finishes jobs. Set it."
+        yield Check("public_base_url", False, words)
+        return
+    nonce = f"doctor_{secrets.token_hex(8)}"
+    try:
+        with requests.Session() as session:
+            session.trust_env = False
+            answer = session.get(
+                f"{base}/healthz", headers={"x-correlation-id": nonce}, timeout=PATIENCE_SECONDS, allow_redirects=False
+            )
+        is_us = answer.headers.get("x-correlation-id") == nonce and answer.status_code == 200
+    except requests.RequestException as error:
+        words = f"PUBLIC_BASE_URL ({_host(base)}) does not answer: {type(error).__name__}. Is the web process up?"
+        yield Check("public_base_url", False, words)
+        return
+    if is_us:
+        yield Check("public_base_url", True, f"{_host(base)} leads back to us")
+    else:
+        words = (
+            f"{_host(base)} answers {answer.status_code}, but not as Roundtrip. Correct PUBLIC_BASE_URL or the proxy."
+        )
+        yield Check("public_base_url", False, words)
+    host = urlsplit(base).hostname or ""
+    if host in {"localhost", "127.0.0.1", "::1"} and not settings.SANDBOX_PROVIDER_URL:
+        words = (
+            f"{host} is this machine only: outside providers cannot call back. Set a public address, or use a tunnel."
+        )
+        yield Check("public_base_url_is_public", False, words)
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).netloc
+
+
+def _providers() -> Iterator[Check]:
+    if settings.SANDBOX_PROVIDER_URL:
+        yield _answers("sandbox_provider", settings.SANDBOX_PROVIDER_URL)
+    if settings.SANDBOX_RECEIVER_URL:
+        yield _answers("sandbox_receiver", settings.SANDBOX_RECEIVER_URL)
+
+
+def _answers(name: str, url: str) -> Check:
+    try:
+        with requests.Session() as session:
+            session.trust_env = False
+            session.get(f"{url}/", timeout=PATIENCE_SECONDS, allow_redirects=False)
+    except requests.RequestException as error:
+        return Check(name, False, f"{_host(url)} does not answer: {type(error).__name__}. Start it: python -m sandbox")
+    return Check(name, True, f"{_host(url)} answers")
+
+
+def environment() -> list[dict[str, Any]]:
+    """Every variable, whether it is set, and its value where that is no secret."""
+    return [
+        {
+            "name": row["name"],
+            "purpose": row["purpose"],
+            "is_set": row["is_set"],
+            "value": ("set" if row["is_set"] else "") if row["secret"] else row["value"],
+        }
+        for row in settings.ENVIRONMENT_TABLE
+    ]

@@ -1,0 +1,1 @@
+"""The console's own pages in the admin's frame."""

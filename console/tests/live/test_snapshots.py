@@ -1,0 +1,83 @@
+"""Snapshots: whole, small, without payloads, at a fixed number of queries whatever the size."""
+
+import json
+
+import pytest
+
+from console.live import snapshots
+from console.live.topics import parse
+from console.models import Operation
+from console.tests.conftest import make_batch, make_delivery, make_endpoint
+
+pytestmark = pytest.mark.django_db
+
+SECRETS = ("SECRET-INPUT", "SECRET-RESULT", "SECRET-PAYLOAD", "SECRET-PATH")
+
+
+def data_of(name):
+    return json.loads(snapshots.read(parse(name)).body)
+
+
+def everything():
+    batch = make_batch(["succeeded", "running", "dead_letter"], finished_by="poll")
+    endpoint = make_endpoint()
+    delivery = make_delivery(endpoint, "dead_letter")
+    operation = Operation.objects.create(verb="redrive_tasks", reason="r", actor="a")
+    return {
+        f"task:{batch.tasks.first().pk}": 4,
+        f"batch:{batch.pk}": 7,
+        f"delivery:{delivery.pk}": 3,
+        f"endpoint:{endpoint.pk}": 3,
+        f"operation:{operation.pk}": 2,
+        "tasks?state=running": 3,
+        "tasks": 10,
+        "deliveries": 8,
+        "stats": 35,
+        "alerts": 2,
+    }
+
+
+def test_query_counts_are_fixed_and_nothing_secret_is_in_them(django_assert_max_num_queries):
+    for name, most in everything().items():
+        with django_assert_max_num_queries(most):
+            body = snapshots.read(parse(name)).body
+        assert not [secret for secret in SECRETS if secret in body], name
+
+
+def test_more_rows_cost_no_more_queries(django_assert_max_num_queries):
+    batch = make_batch(["succeeded"] * 60, finished_by="poll")
+    with django_assert_max_num_queries(7):
+        data = data_of(f"batch:{batch.pk}")
+    assert len(data["changes"]) == 20
+    assert len(data_of("tasks")["rows"]) == 50
+
+
+def test_a_batch_says_who_noticed_its_ends():
+    silent = data_of(f"batch:{make_batch(['succeeded'] * 3, finished_by='poll', completed=True).pk}")
+    assert silent["notice"].startswith("No webhook arrived for 3 jobs; the poll finished them.")
+    assert silent["noticed"] == {"webhook": 0, "poll": 3, "silent": 3}
+    assert {change["cause_label"] for change in silent["changes"] if change["to"] == "succeeded"} == {"noticed by poll"}
+    told = data_of(f"batch:{make_batch(['succeeded'], completed=True).pk}")
+    assert told["notice"] == ""
+    assert told["headline"] == "All 1 succeeded"
+
+
+def test_a_missing_object_is_none_and_versions_grow():
+    assert snapshots.read(parse("task:1")) is None
+    batch = make_batch(["running"])
+    first, second = (snapshots.read(parse(f"batch:{batch.pk}")) for _ in range(2))
+    assert second.version > first.version
+    assert second.etag == first.etag
+
+
+def test_the_owner_is_the_subscriber():
+    batch = make_batch(["running"], subscriber="acme")
+    assert snapshots.read(parse(f"batch:{batch.pk}")).owner == "acme"
+    delivery = make_delivery(make_endpoint(subscriber="acme"))
+    assert snapshots.read(parse(f"delivery:{delivery.pk}")).owner == "acme"
+
+
+def test_list_counts_leave_out_the_filters_own_state():
+    make_batch(["running", "queued", "queued"])
+    assert data_of("tasks")["counts"]["queued"] == 2
+    assert data_of("tasks?state=running")["counts"] == {"running": 1}

@@ -1,0 +1,1 @@
+"""What keeps the tables in order beside the delivery path: sweeps, retention, partitions, accounting."""

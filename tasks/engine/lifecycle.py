@@ -1,0 +1,234 @@
+"""Every step a task can take: the table, and one named verb per transition.
+
+    scheduled ──promote──▶ queued ──start──▶ running ──upstream_completed──▶ fetching ──succeed──▶ succeeded
+                              ▲                │  ▲  ╲─────────succeed (internal kinds)──────────▶╱
+                              │     retry ◀────┤  │ start                         │
+                           redrive  retrying ──┼──┘            retry, bury ◀──────┘
+                              │                ▼
+                              └─────────── dead_letter ──discard──▶ cancelled ◀──cancel── (every open state)
+
+The verbs that take a ledger work on a task which that ledger has locked; the others are transactions of their own and
+must not be mixed into one. A provider's word can only move a task forward: what goes back (retry, rescue, redrive) is
+our own decision, and its transition says so.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from tasks import kinds
+from tasks.engine import backoff, clock
+from tasks.engine.unit_of_work import Ledger, Step
+from tasks.models import Task
+from tasks.states import FINAL_STATES, OPEN_STATES, Cause, State
+
+MAX_RESCUES = 5  # leases that expired in a row, before a task counts as poison
+CHUNK = 500
+
+
+def _step(name: str, sources: Iterable[str], target: State | None) -> Step:
+    return Step(name, frozenset(map(str, sources)), target)
+
+
+PROMOTE = _step("promote", [State.SCHEDULED], State.QUEUED)
+START = _step("start", [State.QUEUED, State.RETRYING], State.RUNNING)
+UPSTREAM_COMPLETED = _step("upstream_completed", [State.RUNNING], State.FETCHING)
+SUCCEED = _step("succeed", [State.RUNNING, State.FETCHING], State.SUCCEEDED)
+RETRY = _step("retry", [State.RUNNING, State.FETCHING], State.RETRYING)
+BURY = _step("bury", [State.RUNNING, State.FETCHING, State.RETRYING], State.DEAD_LETTER)
+CANCEL = _step("cancel", OPEN_STATES, State.CANCELLED)
+REDRIVE = _step("redrive", [State.DEAD_LETTER], State.QUEUED)
+DISCARD = _step("discard", [State.DEAD_LETTER], State.CANCELLED)
+RESCUE = _step("rescue", [State.RUNNING, State.FETCHING], None)
+TABLE = (PROMOTE, START, UPSTREAM_COMPLETED, SUCCEED, RETRY, BURY, CANCEL, REDRIVE, DISCARD, RESCUE)
+
+
+# --- verbs on a locked task -----------------------------------------------------------------------------------
+
+
+def start(ledger: Ledger, task: Task, *, deadline: datetime, detail: str = "", **lease: Any) -> bool:
+    """An attempt begins: charged now, given back by `not_started` if it came to nothing."""
+    return ledger.move(
+        task,
+        START,
+        reason="started",
+        detail=detail,
+        attempt_count=task.attempt_count + 1,
+        fetch_count=0,
+        progress=0,
+        started_at=task.started_at or ledger.now,
+        deadline_at=deadline,
+        **lease,
+    )
+
+
+def upstream_completed(ledger: Ledger, task: Task, *, detail: str = "") -> bool:
+    """The provider says it is done; the result has to be fetched, and is due at once."""
+    ledger.wake("tasks.fetch")
+    return ledger.move(
+        task, UPSTREAM_COMPLETED, reason="completed", detail=detail, next_attempt_at=ledger.now, fetch_count=0
+    )
+
+
+def succeed(ledger: Ledger, task: Task, result: Any) -> bool:
+    return ledger.move(
+        task, SUCCEED, reason="result_accepted", result=result, progress=100, error_code="", error_text=""
+    )
+
+
+def fail(ledger: Ledger, task: Task, *, code: str, text: str, permanent: bool = False, reason: str = "") -> bool:
+    """An attempt came to nothing: another one later, a dead letter, or the end that somebody asked for meanwhile.
+
+    `reason` is our own word for the transition where `code` is the provider's.
+    """
+    reason = reason or code
+    if task.cancel_requested_at is not None:
+        return _cancelled(ledger, task, reason=reason, detail=text)
+    error = {"error_code": code[:60], "error_text": text[:2000]}
+    if permanent or task.attempt_count >= task.attempt_limit:
+        return ledger.move(task, BURY, reason=reason, detail=text, **error)
+    wait = backoff.before_attempt(task.attempt_count)
+    return ledger.move(
+        task,
+        RETRY,
+        reason=reason,
+        detail=text,
+        next_attempt_at=ledger.now + timedelta(seconds=wait),
+        progress=0,
+        **error,
+    )
+
+
+def not_started(ledger: Ledger, task: Task, *, code: str, text: str, wait_seconds: float) -> bool:
+    """The start certainly came to nothing (429, 5xx, no connection): waits, and the attempt is not charged."""
+    if task.cancel_requested_at is not None:
+        return _cancelled(ledger, task, reason=code, detail=text)
+    return ledger.move(
+        task,
+        RETRY,
+        reason=code,
+        detail=text,
+        attempt_count=max(0, task.attempt_count - 1),
+        next_attempt_at=ledger.now + timedelta(seconds=wait_seconds),
+        error_code=code[:60],
+        error_text=text[:2000],
+    )
+
+
+def rescue(ledger: Ledger, task: Task, *, detail: str, back_to_retrying: bool = False) -> bool:
+    """Whoever held the lease is gone. Costs no attempt; the fifth in a row makes it a dead letter, `poison`."""
+    count = task.rescue_count + 1
+    if task.cancel_requested_at is not None and back_to_retrying:
+        return _cancelled(ledger, task, reason="rescued", detail=detail)
+    if count >= MAX_RESCUES:
+        text = f"{detail} That happened {count} times in a row, so it is not tried again by itself."
+        error = {"error_code": "poison", "error_text": text}
+        return ledger.move(task, BURY, reason="poison", detail=detail, rescue_count=count, **error)
+    if not back_to_retrying:
+        return ledger.move(task, RESCUE, reason="rescued", detail=detail, rescue_count=count)
+    return ledger.move(
+        task,
+        RETRY,
+        reason="rescued",
+        detail=detail,
+        rescue_count=count,
+        attempt_count=max(0, task.attempt_count - 1),
+        next_attempt_at=ledger.now,
+    )
+
+
+def adopted(ledger: Ledger, task: Task) -> bool:
+    """The provider has the job of a start whose answer never came: it goes on, and the timeline says why."""
+    detail = "The start call's answer never came; the provider was asked, and has the job."
+    return ledger.move(task, RESCUE, reason="adopted", detail=detail)
+
+
+def cancelled_by_provider(ledger: Ledger, task: Task, *, text: str) -> bool:
+    """The provider stopped it: the end if somebody asked for it, else an attempt that failed."""
+    if task.cancel_requested_at is not None:
+        return _cancelled(ledger, task, reason="cancelled_by_provider", detail=text)
+    return fail(ledger, task, code="cancelled_by_provider", text=text or "The provider cancelled the job.")
+
+
+def _cancelled(ledger: Ledger, task: Task, *, reason: str, detail: str) -> bool:
+    asked = task.cancel_requested_at or ledger.now
+    return ledger.move(task, CANCEL, reason=reason, detail=detail, cancel_requested_at=asked)
+
+
+# --- verbs that are transactions of their own -----------------------------------------------------------------
+
+
+def promote_due(now: datetime, limit: int = CHUNK) -> int:
+    """Scheduled tasks whose time has come are queued; returns how many."""
+    due = Task.objects.filter(state=State.SCHEDULED, next_attempt_at__lte=now).order_by("next_attempt_at")
+    ids = list(due.values_list("pk", flat=True)[:limit])
+    with Ledger.opened(cause=Cause.SCHEDULE, now=now) as ledger:
+        for task in ledger.lock(ids):
+            ledger.move(task, PROMOTE, reason="due")
+            ledger.wake("tasks.start" if task.kind in kinds.EXTERNAL else "tasks.run_internal")
+    return len(ids)
+
+
+def cancel(
+    ids: Iterable[int], *, actor: str, reason: str, cause: Cause = Cause.API, now: datetime | None = None
+) -> dict[int, str]:
+    """Stop tasks. Answers for each id `cancelled`, `cancelling` (whoever runs it decides) or `refused` (final, gone).
+
+    While the provider has the job, the wish is noted, the provider is asked, and its answer decides the race.
+    """
+    wanted = list(dict.fromkeys(ids))
+    answers = dict.fromkeys(wanted, "refused")
+    with Ledger.opened(cause=cause, now=now or clock.now(), actor=actor) as ledger:
+        for task in ledger.lock(wanted):
+            if task.state == State.RUNNING:
+                answers[task.pk] = "cancelling"
+                if task.cancel_requested_at is None:
+                    ledger.amend(task, cancel_requested_at=ledger.now)
+                    ledger.wake("tasks.sweep")
+            elif _cancelled(ledger, task, reason="cancelled", detail=reason):
+                answers[task.pk] = "cancelled"
+    return answers
+
+
+def cancel_batch(batch_id: int, *, actor: str, reason: str, cause: Cause = Cause.API) -> dict[str, int]:
+    """`cancel` for every open task of a batch, in parts. Answers how many of each word."""
+    open_ids = Task.objects.filter(batch_id=batch_id).exclude(state__in=FINAL_STATES).order_by("pk")
+    ids = list(open_ids.values_list("pk", flat=True))
+    answers: Counter[str] = Counter()
+    for start_at in range(0, len(ids), CHUNK):
+        part = ids[start_at : start_at + CHUNK]
+        answers.update(cancel(part, actor=actor, reason=reason, cause=cause).values())
+    return dict(answers)
+
+
+def redrive(
+    ids: Iterable[int], *, actor: str, reason: str, cause: Cause = Cause.API, now: datetime | None = None
+) -> set[int]:
+    """Dead letters get new attempts, as many as their kind allows now; their batches open again. Answers who moved."""
+    moved = set()
+    with Ledger.opened(cause=cause, now=now or clock.now(), actor=actor) as ledger:
+        tasks = ledger.lock(ids)
+        limits = {name: kinds.policy_for(name).attempt_limit for name in {task.kind for task in tasks}}
+        for task in tasks:
+            fresh = {
+                "attempt_limit": task.attempt_count + limits[task.kind],
+                "redrive_count": task.redrive_count + 1,
+                "rescue_count": 0,
+                "fetch_count": 0,
+                "progress": 0,
+                "cancel_requested_at": None,
+                "next_attempt_at": ledger.now,
+            }
+            if ledger.move(task, REDRIVE, reason="redriven", detail=reason, **fresh):
+                moved.add(task.pk)
+                ledger.wake("tasks.start" if task.kind in kinds.EXTERNAL else "tasks.run_internal")
+    return moved
+
+
+def discard(
+    ids: Iterable[int], *, actor: str, reason: str, cause: Cause = Cause.API, now: datetime | None = None
+) -> set[int]:
+    """Dead letters that nobody wants any more become cancelled. Answers who moved."""
+    with Ledger.opened(cause=cause, now=now or clock.now(), actor=actor) as ledger:
+        return {task.pk for task in ledger.lock(ids) if ledger.move(task, DISCARD, reason="discarded", detail=reason)}

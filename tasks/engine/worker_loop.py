@@ -1,0 +1,135 @@
+"""Keep calls in the air without a barrier: claim, call in threads, settle as they come back.
+
+The database is used by the pumping thread alone; the threads of a lane speak HTTP and nothing else, so no connection
+can leak from them. A call that hangs holds one place of its own lane and delays no other. Whatever is not settled when
+the process dies comes back by its lease.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
+
+from tasks.engine import clock
+
+GATHER_SECONDS = 0.04  # what comes back together is settled together
+LOOK_SECONDS = 0.2
+REFRESH_SECONDS = 5.0
+LINGER = timedelta(seconds=5)  # what falls due this soon is waited for; beyond, the sweep wakes us
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass
+class Lane:
+    """One stream of like calls. `claim(free, now)` takes due work, `call` does it, `settle(pairs, now)` writes it.
+
+    `next_due()` says when the lane will have work again, as far as the rows know.
+    """
+
+    name: str
+    claim: Callable[[int, datetime], Sequence[Any]]
+    call: Callable[[Any], Any]
+    settle: Callable[[list[tuple[Any, Any]], datetime], None]
+    next_due: Callable[[], datetime | None] = lambda: None
+    threads: int = 4
+    depth: int = 4  # most in the air, waiting for a thread included
+    in_air: dict[Future[Any], Any] = field(default_factory=dict)
+    is_dry: bool = False
+    _executor: ThreadPoolExecutor | None = None
+
+    def fill(self) -> None:
+        free = self.depth - len(self.in_air)
+        if self.is_dry or free < max(1, self.depth // 4):  # a claim for one free place would be a query a call
+            return
+        works = self.claim(free, clock.now())
+        self.is_dry = not works
+        for work in works:
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(self.threads, thread_name_prefix=self.name)
+            self.in_air[self._executor.submit(self.call, work)] = work
+
+    def land(self, done: set[Future[Any]]) -> int:
+        """Settle those of this lane; a fault in one settle leaves its work to the lease."""
+        pairs = [(self.in_air.pop(future), future.result()) for future in done if future in self.in_air]
+        if pairs:
+            self.is_dry = False
+            try:
+                self.settle(pairs, clock.now())
+            except (OperationalError, InterfaceError):
+                raise
+            except DatabaseError:
+                log.exception("settle_failed", lane=self.name, calls=len(pairs))
+        return len(pairs)
+
+    def close(self) -> None:
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def pump(
+    lanes: Sequence[Lane],
+    *,
+    seconds: float,
+    should_stop: Callable[[], bool],
+    nudged: Callable[[], bool] = lambda: False,
+) -> int:
+    """Run until nothing is due or falls due soon, or the time is up; what is in the air still lands. Returns calls.
+
+    `nudged` tells that a wake-up came meanwhile: every lane then looks again, though a call of another one hangs.
+    """
+    ends = time.monotonic() + seconds
+    calls, refresh_at = 0, 0.0
+    try:
+        while True:
+            if time.monotonic() >= refresh_at:
+                _refresh_connection()
+                refresh_at = time.monotonic() + REFRESH_SECONDS
+            is_open = time.monotonic() < ends and not should_stop()
+            if is_open:
+                _fill(lanes, look_again=nudged())
+            flying = {future for lane in lanes for future in lane.in_air}
+            if flying:
+                calls += _land(lanes, flying)
+            elif not (is_open and _linger(lanes)):
+                return calls
+    finally:
+        for lane in lanes:
+            lane.close()
+
+
+def _refresh_connection() -> None:
+    """After a restart of the database every query would fail for ever on the old connection. Not every time round:
+    without a pool it means to connect anew."""
+    if not connection.in_atomic_block:
+        close_old_connections()
+
+
+def _fill(lanes: Sequence[Lane], *, look_again: bool) -> None:
+    for lane in lanes:
+        lane.is_dry = lane.is_dry and not look_again
+        lane.fill()
+
+
+def _land(lanes: Sequence[Lane], flying: set[Future[Any]]) -> int:
+    done, still = wait(flying, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
+    if done and still:
+        done |= wait(still, timeout=GATHER_SECONDS).done
+    return sum(lane.land(done) for lane in lanes)
+
+
+def _linger(lanes: Sequence[Lane]) -> bool:
+    """Nothing is in the air: wait a moment if some lane has work soon, and let those look whose time has come."""
+    now = clock.now()
+    soon = [(lane, due) for lane in lanes if (due := lane.next_due()) is not None and due <= now + LINGER]
+    if not soon:
+        return False
+    time.sleep(LOOK_SECONDS)
+    for lane, due in soon:
+        lane.is_dry = due > now + timedelta(seconds=LOOK_SECONDS)
+    return True

@@ -1,0 +1,112 @@
+"""Starts whose answer never came: ask the provider by start token, then adopt the job or conclude there is none.
+
+A worker that died between the claim and the answer, a call that timed out after the provider had obeyed it: both leave
+a job row `submitting`. Starting again at once would do and pay the work twice.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import structlog
+from django.db import transaction
+
+from tasks import providers
+from tasks.engine import lifecycle
+from tasks.engine.unit_of_work import Ledger
+from tasks.external.starting import LEASE, settle_one
+from tasks.external.updates import apply_many
+from tasks.models import ExternalJob
+from tasks.providers.base import ListedJob, ProviderError, StartedJob
+from tasks.states import Cause, JobState
+
+LOOK_AGAIN = timedelta(seconds=10)
+LOOKS = 3  # so many times not found, after the lease is over, and it never began
+LIMIT = 200
+
+log = structlog.get_logger(__name__)
+
+
+def adopt(now: datetime, cause: Cause = Cause.POLL) -> dict[str, int]:
+    """Settle due unanswered starts of every provider. Returns how many were adopted and how many never began."""
+    numbers = {"adopted": 0, "never_began": 0}
+    names = ExternalJob.objects.filter(state=JobState.SUBMITTING, next_poll_at__lte=now)
+    for name in list(names.order_by().values_list("provider", flat=True).distinct()):
+        while jobs := _claim(name, now):
+            found = _look(name, jobs)
+            if found is None:
+                break  # the provider is down: nothing changes, and nothing is concluded
+            numbers["adopted"] += _adopt_found(name, found, now, cause)
+            numbers["never_began"] += _count_missing(jobs, {job.reference for job in found}, now, cause)
+            if len(jobs) < LIMIT:
+                break
+    return numbers
+
+
+def _claim(provider: str, now: datetime) -> list[ExternalJob]:
+    """Those to look for now; the next look is set before this one is made."""
+    with transaction.atomic():
+        rows = ExternalJob.objects.select_for_update(no_key=True, skip_locked=True, of=("self",))
+        due = rows.filter(provider=provider, state=JobState.SUBMITTING, next_poll_at__lte=now)
+        jobs = list(due.order_by("next_poll_at", "pk")[:LIMIT])
+        ExternalJob.objects.filter(pk__in=[job.pk for job in jobs]).update(
+            next_poll_at=now + LOOK_AGAIN, last_polled_at=now
+        )
+    return jobs
+
+
+def _look(name: str, jobs: Sequence[ExternalJob]) -> list[ListedJob] | None:
+    provider = providers.get(name)
+    if provider is None or not provider.finds_references:
+        return [] if provider else None
+    try:
+        return provider.list_jobs(references=[str(job.start_token) for job in jobs])
+    except ProviderError as error:
+        log.warning("orphans_not_looked_for", provider=name, jobs=len(jobs), error=error.code)
+        return None
+
+
+def _adopt_found(provider: str, found: Sequence[ListedJob], now: datetime, cause: Cause) -> int:
+    """Give each row the job that carries its token (the oldest, should there be two), then apply what it says."""
+    by_token: dict[str, ListedJob] = {}
+    for listed in found:
+        by_token.setdefault(listed.reference, listed)
+    if not by_token:
+        return 0
+    adopted = 0
+    orphans = ExternalJob.objects.filter(start_token__in=list(by_token))
+    with Ledger.opened(cause=cause, now=now) as ledger:
+        tasks = {task.pk: task for task in ledger.lock(orphans.values_list("task_id", flat=True))}
+        for job in ledger.jobs_of(tasks.values()).values():
+            match = by_token.get(str(job.start_token))
+            if match is None or job.state != JobState.SUBMITTING:
+                continue
+            update = match.update
+            started = StartedJob(match.reference, update.job_id, match.batch_id, update.item_key)
+            settle_one(ledger, tasks[job.task_id], job, started)
+            lifecycle.adopted(ledger, tasks[job.task_id])
+            adopted += 1
+        ledger.wake("webhooks.sweep_inbox")
+    apply_many([listed.update for listed in by_token.values()], provider=provider, cause=cause, now=now)
+    return adopted
+
+
+def _count_missing(jobs: Sequence[ExternalJob], found: set[str], now: datetime, cause: Cause) -> int:
+    """Not found often enough, and surely no call is in the air any more: the start never began. Not charged."""
+    missing = {job.pk: job.task_id for job in jobs if str(job.start_token) not in found}
+    if not missing:
+        return 0
+    never_began = 0
+    with Ledger.opened(cause=cause, now=now) as ledger:
+        tasks = {task.pk: task for task in ledger.lock(missing.values())}
+        for job in ledger.jobs_of(tasks.values()).values():
+            if job.pk not in missing or job.state != JobState.SUBMITTING:
+                continue
+            ledger.job(job, poll_misses=job.poll_misses + 1)
+            if job.poll_misses < LOOKS or now < job.created_at + LEASE:
+                continue
+            ledger.job(job, state=JobState.LOST, finished_at=now, finished_by=cause.value, next_poll_at=None)
+            detail = "The start call never reached the provider: it knows no job with this start token."
+            lifecycle.rescue(ledger, tasks[job.task_id], detail=detail, back_to_retrying=True)
+            ledger.wake("tasks.start")
+            never_began += 1
+    return never_began

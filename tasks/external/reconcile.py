@@ -1,0 +1,220 @@
+"""The poll: ask providers about every open external job, many in one call, and repair what webhooks missed.
+
+What the provider says goes through the same `apply` as a webhook. A provider that is down changes nothing. Each job's
+next poll is set before it is asked about, so a crash makes a later poll, never a storm.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+from django.db import transaction
+from django.db.models import Count, Max, Q
+
+from tasks import providers
+from tasks.engine import lifecycle
+from tasks.engine.unit_of_work import Ledger
+from tasks.external import adoption
+from tasks.external.updates import apply_many
+from tasks.models import ExternalJob
+from tasks.providers.base import Provider, ProviderError, ProviderUpdate
+from tasks.states import Cause, JobState, JobStatus, State
+
+EVERY = timedelta(seconds=50)  # a little under the beat's minute, so that each job is asked about in each round
+MISSES = 3  # so many polls in a row that did not find a job, and it is lost
+YOUNG = timedelta(seconds=60)  # a job this young may not be listed yet
+CHUNK = 500
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass
+class Report:
+    """What a round did or, in a dry run, would do. `differences`: `{task_id, job_id, ours, theirs, would}`."""
+
+    asked: int = 0
+    changed: int = 0
+    not_found: int = 0
+    lost: int = 0
+    timed_out: int = 0
+    adopted: int = 0
+    never_began: int = 0
+    unreachable: dict[str, str] = field(default_factory=dict)
+    differences: list[dict[str, Any]] = field(default_factory=list)
+
+    def shown(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def reconcile(now: datetime, *, dry_run: bool = False, force: bool = False) -> Report:
+    """One round over all providers. `force` asks about every open job, not only those that are due."""
+    report = Report()
+    if not dry_run:
+        report.adopted, report.never_began = adoption.adopt(now).values()
+    open_jobs = ExternalJob.objects.filter(state=JobState.SUBMITTED)
+    for name in list(open_jobs.order_by().values_list("provider", flat=True).distinct()):
+        provider = providers.get(name)
+        if provider is None:
+            report.unreachable[name] = "not configured"
+            continue
+        _round(provider, now, report, dry_run=dry_run, everything=force or dry_run)
+    if not dry_run:
+        report.timed_out = time_out(now)
+    log.info("reconciled", **{k: v for k, v in report.shown().items() if isinstance(v, int) and v})
+    return report
+
+
+def _round(provider: Provider, now: datetime, report: Report, *, dry_run: bool, everything: bool) -> None:
+    after = 0
+    while jobs := _due(provider.name, now, after, everything=everything, claim=not dry_run):
+        after = jobs[-1].pk
+        report.asked += len(jobs)
+        try:
+            listed = provider.list_jobs(job_ids=list(dict.fromkeys(job.job_id for job in jobs)))
+        except ProviderError as error:
+            report.unreachable[provider.name] = error.code
+            log.warning("poll_not_answered", provider=provider.name, jobs=len(jobs), error=error.code)
+            return
+        said = {(job.update.job_id, job.update.item_key): job.update for job in listed}
+        found = [(job, said[job.job_id, job.item_key]) for job in jobs if (job.job_id, job.item_key) in said]
+        missing = [job for job in jobs if (job.job_id, job.item_key) not in said]
+        report.not_found += len(missing)
+        if dry_run:
+            report.differences += _differences(found, missing)
+        else:
+            report.changed += _apply(provider.name, found, now)
+            report.lost += _count_missing(missing, now)
+
+
+def _due(provider: str, now: datetime, after: int, *, everything: bool, claim: bool) -> list[ExternalJob]:
+    with transaction.atomic():
+        rows = ExternalJob.objects.filter(provider=provider, state=JobState.SUBMITTED, pk__gt=after)
+        if not everything:
+            rows = rows.filter(next_poll_at__lte=now)
+        if claim:
+            rows = rows.select_for_update(no_key=True, skip_locked=True, of=("self",))
+        jobs = list(rows.order_by("pk")[:CHUNK])
+        if claim:
+            ids = [job.pk for job in jobs]
+            ExternalJob.objects.filter(pk__in=ids).update(next_poll_at=now + EVERY, last_polled_at=now)
+    return jobs
+
+
+def _is_news(job: ExternalJob, update: ProviderUpdate) -> bool:
+    """Progress alone is no news for the poll: only a status that differs is worth the locks."""
+    return update.raw_status[:60] != job.provider_status or bool(job.poll_misses)
+
+
+def _apply(provider: str, found: Sequence[tuple[ExternalJob, ProviderUpdate]], now: datetime) -> int:
+    news = [update for job, update in found if _is_news(job, update)]
+    answers = apply_many(news, provider=provider, cause=Cause.POLL, now=now) if news else []
+    return sum(answer.status != "ignored" for answer in answers)
+
+
+def _count_missing(missing: Sequence[ExternalJob], now: datetime) -> int:
+    """Unknown to the provider for several polls: lost, and the task gets a new attempt."""
+    if not missing:
+        return 0
+    lost, asked = 0, {job.pk for job in missing}
+    with Ledger.opened(cause=Cause.POLL, now=now) as ledger:
+        tasks = {task.pk: task for task in ledger.lock([job.task_id for job in missing])}
+        for job in ledger.jobs_of(tasks.values()).values():
+            if job.pk not in asked or job.state != JobState.SUBMITTED or now < (job.submitted_at or now) + YOUNG:
+                continue
+            ledger.job(job, poll_misses=job.poll_misses + 1)
+            if job.poll_misses >= MISSES:
+                text = f"The provider did not know the job in {job.poll_misses} polls in a row."
+                ledger.job(job, **_closed(ledger, JobState.LOST, text))
+                lost += lifecycle.fail(ledger, tasks[job.task_id], code="job_lost", text=text)
+    return lost
+
+
+def _closed(ledger: Ledger, state: JobState, text: str) -> dict[str, Any]:
+    return {
+        "state": state,
+        "finished_at": ledger.now,
+        "finished_by": ledger.cause.value,
+        "next_poll_at": None,
+        "error_text": text,
+    }
+
+
+def time_out(now: datetime) -> int:
+    """Jobs that took longer than their kind allows fail; the provider is asked to stop them, to save their cost."""
+    open_states = [JobState.SUBMITTING, JobState.SUBMITTED]
+    late = ExternalJob.objects.filter(state__in=open_states, task__state=State.RUNNING, task__deadline_at__lt=now)
+    late_ids = list(late.order_by("pk").values_list("task_id", flat=True)[:CHUNK])
+    stopped = []
+    with Ledger.opened(cause=Cause.POLL, now=now) as ledger:
+        tasks = {task.pk: task for task in ledger.lock(late_ids, deadline_at__lt=now)} if late_ids else {}
+        for job in ledger.jobs_of(tasks.values()).values():
+            text = "The provider did not finish within the time that the kind's policy allows."
+            if job.state in open_states and lifecycle.fail(ledger, tasks[job.task_id], code="timed_out", text=text):
+                ledger.job(job, **_closed(ledger, JobState.FAILED, text))
+                stopped.append(job)
+    for job in stopped:
+        _stop(job)
+    return len(stopped)
+
+
+def _stop(job: ExternalJob) -> None:
+    provider = providers.get(job.provider)
+    if provider is None or not job.job_id:
+        return
+    try:
+        provider.cancel(job.job_id)
+    except ProviderError as error:
+        log.warning("late_job_not_stopped", external_job=job.pk, provider=job.provider, error=error.code)
+
+
+def _differences(
+    found: Sequence[tuple[ExternalJob, ProviderUpdate]], missing: Sequence[ExternalJob]
+) -> list[dict[str, Any]]:
+    rows = [_difference(job, update.raw_status, _WOULD.get(update.status, "change nothing"))
+            for job, update in found if _is_news(job, update)]  # fmt: skip
+    return rows + [_difference(job, "not found", "count a miss") for job in missing]
+
+
+def _difference(job: ExternalJob, theirs: str, would: str) -> dict[str, Any]:
+    ours = job.provider_status or "submitted"
+    return {"task_id": str(job.task_id), "job_id": job.job_id, "ours": ours, "theirs": theirs, "would": would}
+
+
+_WOULD = {
+    JobStatus.QUEUED: "note the progress",
+    JobStatus.RUNNING: "note the progress",
+    JobStatus.SUCCEEDED: "fetch the result",
+    JobStatus.FAILED: "fail the attempt",
+    JobStatus.CANCELLED: "cancel the task or fail the attempt",
+}
+
+
+@dataclass(frozen=True)
+class Silence:
+    """How much of a provider's work only the poll finished: near 1.0, its webhooks do not reach us."""
+
+    provider: str
+    finished: int
+    by_poll: int
+    open: int
+    last_webhook_at: datetime | None
+
+    @property
+    def poll_share(self) -> float:
+        return self.by_poll / self.finished if self.finished else 0.0
+
+
+def silence(now: datetime, window: timedelta = timedelta(hours=1)) -> list[Silence]:
+    """For each provider that finished anything in the window, who noticed. `open` is counted now."""
+    recent = ExternalJob.objects.filter(finished_at__gt=now - window, finished_by__in=[Cause.WEBHOOK, Cause.POLL])
+    rows = recent.order_by("provider").values("provider").annotate(
+        finished=Count("pk"), by_poll=Count("pk", filter=Q(finished_by=Cause.POLL)), last=Max("last_webhook_at")
+    )  # fmt: skip
+    open_jobs = ExternalJob.objects.filter(state=JobState.SUBMITTED).order_by()
+    waiting = dict(open_jobs.values_list("provider").annotate(number=Count("pk")))
+    return [
+        Silence(row["provider"], row["finished"], row["by_poll"], waiting.get(row["provider"], 0), row["last"])
+        for row in rows
+    ]

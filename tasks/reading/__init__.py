@@ -1,0 +1,1 @@
+"""What pages, API and commands read about tasks. Nothing here changes a row."""
