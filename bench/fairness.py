@@ -11,7 +11,7 @@ import argparse
 
 import bench
 from bench.harness import measure, report
-from bench.harness.offering import offer
+from bench.harness.load import offer
 from bench.harness.receiving import Receiver, receiver
 from bench.harness.report import percentiles
 from bench.latency import waits
@@ -46,7 +46,7 @@ def _flooded(
     servers: bench.Topology, receiving: Receiver, flood: int, endpoints: int, seconds: float
 ) -> tuple[list[float], int]:
     """Milliseconds that the fresh ones waited, and how much of the flood was left when the last of them was sent."""
-    from bench.harness import rows, scenery
+    from bench.harness import rows, seed
     from bench.harness.workers import workers
 
     report.progress(f"{flood:,} due rows of one endpoint, {endpoints or OTHERS + 1:,} endpoints")
@@ -55,10 +55,10 @@ def _flooded(
     flooded = rows.make_endpoints(receiving, 1, "/ok/flooded")[0]
     others = rows.make_endpoints(receiving, OTHERS)
     rows.hold()
-    scenery.flood(flooded.pk, flooded.subscriber, flood)
+    seed.flood(flooded.pk, flooded.subscriber, flood)
     if endpoints:
-        copies = scenery.copies(flooded.pk, endpoints - OTHERS - 1)
-        scenery.waiting(copies, flooded.subscriber)
+        copies = seed.copies(flooded.pk, endpoints - OTHERS - 1)
+        seed.waiting(copies, flooded.subscriber)
     rows.settle_down()
     with workers(servers, WORKERS):
         rows.release()

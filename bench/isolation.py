@@ -11,7 +11,7 @@ import argparse
 
 import bench
 from bench.harness import measure, report
-from bench.harness.offering import offered, offering
+from bench.harness.load import offered, offering
 from bench.harness.receiving import Receiver, receiver
 from bench.harness.report import percentiles, ratio
 from bench.latency import waits

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import bench
 from bench.harness import measure, report
-from bench.harness.offering import offered, offering
+from bench.harness.load import offered, offering
 from bench.harness.receiving import Receiver, receiver
 from bench.harness.report import percentiles
 

@@ -77,7 +77,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "kernel.correlation.CorrelationMiddleware",
     "console.pages.security.SecurityHeadersMiddleware",
-    "kernel.unrouted.RefuseNulMiddleware",
+    "kernel.error_views.RefuseNulMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

@@ -28,7 +28,7 @@ from delivery.policy import retry, signing
 from delivery.policy.outcomes import REFUSALS
 from delivery.replays import TEST_EVENT, Replayed, replay
 from kernel import correlation
-from kernel.touched import touched
+from kernel.live_hints import touched
 
 __all__ = [
     "Replayed",

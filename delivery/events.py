@@ -24,7 +24,7 @@ from delivery.engine.wake import wake
 from delivery.errors import InvalidEvent, UidTaken
 from delivery.models import Endpoint, Event
 from kernel import correlation
-from kernel.touched import touched
+from kernel.live_hints import touched
 
 TYPE = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
 UID = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -19,7 +19,7 @@ import structlog
 from django.db import connection, transaction
 
 from delivery.models import Endpoint, EndpointHealth
-from kernel.touched import touched
+from kernel.live_hints import touched
 
 FIRST_MS, GROWTH, BUCKETS = 0.5, 1.2, 72  # the last bucket begins at about 210 s
 USUAL = ("total", "queue_wait", "first_byte")

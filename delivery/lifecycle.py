@@ -32,7 +32,7 @@ from delivery.engine import claims
 from delivery.engine.wake import wake
 from delivery.models import Delivery, Endpoint, EndpointHealth
 from delivery.states import WAITING_STATES, State
-from kernel.touched import touched
+from kernel.live_hints import touched
 
 log = structlog.get_logger(__name__)
 TOUCHED_MOST = 200

@@ -20,7 +20,7 @@ from delivery import events
 from delivery.endpoint_rules import InvalidEndpoint
 from delivery.engine.wake import wake
 from delivery.models import Delivery, Endpoint, Event, endpoint_label
-from kernel.touched import touched
+from kernel.live_hints import touched
 
 MOST = 10_000
 CHUNK = 1_000

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from kernel import correlation
-from kernel.touched import touched
+from kernel.live_hints import touched
 from tasks import kinds
 from tasks.engine import wake
 from tasks.errors import BadBatch, InvalidInput

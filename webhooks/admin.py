@@ -18,7 +18,7 @@ from delivery.admin.lists import KeptAdmin
 from kernel.confirm import run_verb
 from tasks import providers
 from tasks.states import Reason
-from webhooks import inbox, words
+from webhooks import inbox, labels
 from webhooks.errors import CannotReplay
 from webhooks.models import InboundEvent, Refusal, RefusedCall, Verdict
 
@@ -76,7 +76,7 @@ class InboundEventAdmin(KeptAdmin):
         of_job = queryset.filter(results__contains=[{"job_id": term}])
         if of_job.exists():
             return of_job, False
-        named = queryset.filter(source__in=words.known_sources(), dedupe_key=f"id:{term}", verdict=Verdict.VERIFIED)
+        named = queryset.filter(source__in=labels.known_sources(), dedupe_key=f"id:{term}", verdict=Verdict.VERIFIED)
         return (named, False) if named.exists() else super().get_search_results(request, queryset, term)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> list[Any]:
@@ -86,17 +86,17 @@ class InboundEventAdmin(KeptAdmin):
     def number(self, obj: InboundEvent) -> str:
         return str(obj.pk)
 
-    @display(description="Verdict", label=words.VERDICT_COLOURS)
+    @display(description="Verdict", label=labels.VERDICT_COLOURS)
     def verdict_badge(self, obj: InboundEvent) -> str:
         return obj.get_verdict_display()
 
-    @display(description="Outcome", label=words.OUTCOME_COLOURS)
+    @display(description="Outcome", label=labels.OUTCOME_COLOURS)
     def outcome_badge(self, obj: InboundEvent) -> str:
-        return words.outcome(obj)
+        return labels.outcome(obj)
 
     @display(description="Why")
     def why(self, obj: InboundEvent) -> str:
-        return words.why(obj)
+        return labels.why(obj)
 
     @display(description="Jobs")
     def job_count(self, obj: InboundEvent) -> int:
@@ -133,7 +133,7 @@ class InboundEventAdmin(KeptAdmin):
 
         def act(actor: str, form: dict[str, Any]) -> str:
             judged, results = inbox.replay(event.pk, actor=actor, reason=form["reason"])
-            return words.replayed(judged, results)
+            return labels.replayed(judged, results)
 
         says = ["It is judged once more, by its stored verdict.", "What it has done already is not done a second time."]
         return run_verb(
@@ -154,21 +154,21 @@ def _panel(event: InboundEvent, request: HttpRequest) -> dict[str, Any]:
     return {
         "event": event,
         "verdict": event.get_verdict_display(),
-        "verdict_colour": words.VERDICT_COLOURS[event.get_verdict_display()],
-        "outcome": words.outcome(event),
-        "outcome_colour": words.OUTCOME_COLOURS[words.outcome(event)],
-        "why": words.why(event),
-        "next_step": words.next_step(event),
-        "received": words.moment(event.received_at),
-        "judged": words.moment(event.judged_at),
-        "parked": words.moment(event.parked_until),
+        "verdict_colour": labels.VERDICT_COLOURS[event.get_verdict_display()],
+        "outcome": labels.outcome(event),
+        "outcome_colour": labels.OUTCOME_COLOURS[labels.outcome(event)],
+        "why": labels.why(event),
+        "next_step": labels.next_step(event),
+        "received": labels.moment(event.received_at),
+        "judged": labels.moment(event.judged_at),
+        "parked": labels.moment(event.parked_until),
         "repeated": f"{event.duplicate_count} times" if event.duplicate_count else "never",
         "size": f"{event.body_bytes or len(event.body):,} bytes",
         "results": [_result(row) for row in event.results[:RESULTS_SHOWN]],
         "more": max(0, len(event.results) - RESULTS_SHOWN),
         "shows_payload": shows,
         "headers": sorted(event.headers.items()) if shows else [],
-        "body": words.body(bytes(event.body)) if shows else "",
+        "body": labels.body(bytes(event.body)) if shows else "",
     }
 
 
@@ -177,8 +177,8 @@ def _result(row: dict[str, Any]) -> dict[str, Any]:
     return {
         "job": row["job_id"] + (f" / {row['item_key']}" if row.get("item_key") else ""),
         "status": row["status"],
-        "colour": words.OUTCOME_COLOURS.get(row["status"], "default"),
-        "reason": words.reason(row.get("reason", "")),
+        "colour": labels.OUTCOME_COLOURS.get(row["status"], "default"),
+        "reason": labels.reason(row.get("reason", "")),
         "task": task,
         "address": reverse("admin:tasks_task_change", args=[task]) if task else "",
     }
@@ -195,7 +195,7 @@ class RefusedCallAdmin(KeptAdmin):
 
     @display(description="Why")
     def why(self, obj: RefusedCall) -> str:
-        return words.reason(obj.reason)
+        return labels.reason(obj.reason)
 
     @display(description="Stored calls")
     def stored(self, obj: RefusedCall) -> str:

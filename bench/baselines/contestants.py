@@ -15,9 +15,9 @@ from roundtrip_up.process import Program
 
 from bench import ROOT, Topology
 from bench.baselines import queue
-from bench.harness import contest
-from bench.harness.contest import Result
+from bench.harness import run
 from bench.harness.receiving import Receiver
+from bench.harness.run import Result
 
 ENDPOINTS = 50
 SITE = Path(__file__).parent / "published"
@@ -63,7 +63,7 @@ def _spec_worker(
 ) -> Result:
     secrets = queue.fill(f"{receiver.url}{path}", ENDPOINTS, count, body_bytes)
     programs = [_python(servers, f"spec-worker-{n}", "-m", "bench.baselines.spec_worker", *options) for n in range(3)]
-    result = contest.run(name, programs, servers, receiver, count, is_done=lambda: not queue.left())
+    result = run.run(name, programs, servers, receiver, count, is_done=lambda: not queue.left())
     return _checked(result, receiver, secrets)
 
 
@@ -72,7 +72,7 @@ def task_per_delivery(servers: Topology, receiver: Receiver, path: str, count: i
     secrets = queue.fill(f"{receiver.url}{path}", ENDPOINTS, count, body_bytes)
     module = "bench.baselines.task_per_delivery"
     subprocess.run([sys.executable, "-m", module, str(count)], cwd=ROOT, env=servers.env, check=True, timeout=120)
-    result = contest.run(
+    result = run.run(
         "(c) a Celery task per delivery, 2 processes",
         [_python(servers, "task-per-delivery", *CELERY, "-A", module, "worker", "-c", "2", "--loglevel", "ERROR",
                  DATABASE_POOL_SIZE="0")],
@@ -108,7 +108,7 @@ def published(servers: Topology, receiver: Receiver, path: str, count: int, note
               str(note_bytes)], env, SITE)  # fmt: skip
         argv = (str(python), "-m", "celery", "-A", "package_site", "worker", "-c", "2", "--loglevel", "ERROR")
         worker = Program("published", argv, env=env, cwd=SITE)
-        result = contest.run("(d) django-webhook 0.0.15, 2 processes", [worker], servers, receiver, count)
+        result = run.run("(d) django-webhook 0.0.15, 2 processes", [worker], servers, receiver, count)
     if receiver.check({})["distinct_bodies"] != count:
         raise RuntimeError("django-webhook: not every body came")
     result.note = "no timeout, no breaker; Celery opens a database connection for each task"

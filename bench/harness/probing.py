@@ -82,10 +82,10 @@ class Prober:
 
     def grow(self, count: int) -> dict:
         """So many finished deliveries, each with its attempt."""
-        from bench.harness import scenery
+        from bench.harness import seed
 
         endpoints = [target.pk for target in self._targets]
-        scenery.finished(endpoints, self._targets[0].subscriber, count, f"old{uuid.uuid4().hex[:8]}")
+        seed.finished(endpoints, self._targets[0].subscriber, count, f"old{uuid.uuid4().hex[:8]}")
         return {}
 
     def rounds(self, count: int) -> Figures:
@@ -130,7 +130,7 @@ class Prober:
 
 
 def _result() -> object:
-    from delivery.engine.slots import Request
+    from delivery.engine.handles import Request
     from delivery.engine.transfer import TransferResult
 
     return TransferResult(Request(""), 200, address="127.0.0.1", reused=True, first_byte_ms=1.0, total_ms=1.2)

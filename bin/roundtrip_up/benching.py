@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from roundtrip_up import foreground, table, venv
+from roundtrip_up import foreground, process_table, venv
 from roundtrip_up.folders import ROOT
 from roundtrip_up.refusal import Refusal
 from roundtrip_up.testing import clean
@@ -19,5 +19,5 @@ def bench(name: str, arguments: list[str]) -> int:
     if name not in names():
         raise Refusal(f"There is no benchmark {name!r}; there are: {', '.join(names()) or 'none yet'}.", status=2)
     found = venv.ensure(venv.RUNTIME, lambda text: print(text, flush=True))
-    env = table.environment({}, clean(os.environ))
+    env = process_table.environment({}, clean(os.environ))
     return foreground.run([str(found.python), "-m", f"bench.{name}", *arguments], env, ROOT)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from roundtrip_up.folders import ROOT, Data, write_private
-from roundtrip_up.table import Addresses
+from roundtrip_up.process_table import Addresses
 
 
 def write_files(data: Data, addresses: Addresses, product: Mapping[str, str]) -> None:

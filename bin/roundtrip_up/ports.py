@@ -6,8 +6,8 @@ import random
 import socket
 
 from roundtrip_up.folders import Data, write_private
-from roundtrip_up.keeping import read_json
 from roundtrip_up.refusal import Refusal
+from roundtrip_up.secrets_store import read_json
 
 # Below the ranges from which systems take ports for outgoing connections: those would race with a stopped server's.
 LOWEST, HIGHEST = 20_000, 32_000

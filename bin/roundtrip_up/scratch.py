@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from roundtrip_up.folders import Data, open_data
-from roundtrip_up.keeping import read_json
-from roundtrip_up.leftovers import end_leftovers
+from roundtrip_up.orphan_processes import end_leftovers
 from roundtrip_up.refusal import Refusal, about_folder
+from roundtrip_up.secrets_store import read_json
 from roundtrip_up.unprivileged import ELSEWHERE, forget
 
 PREFIX = "roundtrip-run-"

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from roundtrip_up.folders import Data
-from roundtrip_up.keeping import secrets_of
-from roundtrip_up.leftovers import Record, end_leftovers
+from roundtrip_up.orphan_processes import Record, end_leftovers
 from roundtrip_up.ports import remembered
 from roundtrip_up.postgres import DURABLE, Postgres
 from roundtrip_up.process import spawn
 from roundtrip_up.refusal import Refusal
+from roundtrip_up.secrets_store import secrets_of
 from roundtrip_up.unprivileged import place
 from roundtrip_up.valkey import Valkey
 from roundtrip_up.venv import Venv

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from roundtrip_up.leftovers import Record
 from roundtrip_up.logs import Logs
+from roundtrip_up.orphan_processes import Record
 from roundtrip_up.process import Program, spawn
 
 STOPPING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from roundtrip_up import foreground, scratch, table, venv
+from roundtrip_up import foreground, process_table, scratch, venv
 from roundtrip_up.folders import ROOT
 from roundtrip_up.postgres import FORGETFUL
 from roundtrip_up.refusal import Refusal
@@ -44,7 +44,7 @@ def _external(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _pytest(found: venv.Venv, arguments: list[str], urls: Mapping[str, str]) -> int:
     env = {
-        **table.environment({"ROUNDTRIP_ENV": "test", **urls}, clean(os.environ)),
+        **process_table.environment({"ROUNDTRIP_ENV": "test", **urls}, clean(os.environ)),
         "ROUNDTRIP_TEST_PYTHON": str(found.python),
     }
     wanted, others = marked(arguments)
@@ -70,7 +70,7 @@ def marked(arguments: list[str]) -> tuple[str, list[str]]:
 
 def clean(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment without Roundtrip's own variables (`NAME_FILE` included)."""
-    known = {*table.declared(), "DJANGO_SETTINGS_MODULE"}
+    known = {*process_table.declared(), "DJANGO_SETTINGS_MODULE"}
     return {
         name: value
         for name, value in environ.items()

@@ -10,13 +10,13 @@ import sys
 import time
 from collections.abc import Iterator
 
-from roundtrip_up import demo, ports, table, venv
+from roundtrip_up import demo, ports, process_table, venv
 from roundtrip_up.folders import ROOT, Data, open_data
-from roundtrip_up.keeping import secrets_of
-from roundtrip_up.leftovers import Record, end_leftovers
 from roundtrip_up.logs import Console, Logs
+from roundtrip_up.orphan_processes import Record, end_leftovers
 from roundtrip_up.process import Program
 from roundtrip_up.refusal import Refusal
+from roundtrip_up.secrets_store import secrets_of
 from roundtrip_up.servers import READY_SECONDS, Servers, not_ready, plan
 from roundtrip_up.supervisor import Interrupted, Supervisor
 
@@ -89,18 +89,18 @@ class _Start:
         )
         self.workers: int = arguments.workers
         sandbox = ports.remembered(data, ("sandbox",), avoid=arguments.port)["sandbox"] if arguments.sandbox else 0
-        self.addresses = table.Addresses(arguments.port, sandbox)
+        self.addresses = process_table.Addresses(arguments.port, sandbox)
         kept = secrets_of(data)
-        self.product = table.settings(self.addresses, kept, servers.urls, os.environ)
-        self.env = table.environment(self.product, os.environ)
+        self.product = process_table.settings(self.addresses, kept, servers.urls, os.environ)
+        self.env = process_table.environment(self.product, os.environ)
         demo.write_files(data, self.addresses, self.product)
 
     def all(self) -> None:
         self.start_servers()
         if self.addresses.sandbox:
-            self.supervisor.start(table.sandbox(self.python, self.addresses, self.env))
+            self.supervisor.start(process_table.sandbox(self.python, self.addresses, self.env))
         self.prepare_database()
-        for program in table.programs(self.python, self.addresses, self.workers, self.env):
+        for program in process_table.programs(self.python, self.addresses, self.workers, self.env):
             self.supervisor.start(program)
         self.wait_for_web()
         seconds = time.monotonic() - self.began

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roundtrip_up.folders import ROOT
-from roundtrip_up.keeping import read_json
 from roundtrip_up.process import tie_to_parent
 from roundtrip_up.refusal import Refusal, about_folder
+from roundtrip_up.secrets_store import read_json
 
 Say = Callable[[str], None]
 RUNTIME, DEVELOPMENT = "requirements.txt", "requirements-dev.txt"

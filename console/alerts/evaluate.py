@@ -16,7 +16,7 @@ from console.alerts.rules import RULES, Finding
 from console.health import heartbeat
 from console.models import Alert
 from delivery import events
-from kernel.touched import touched
+from kernel.live_hints import touched
 
 LOCK = 0x52_54_41_4C  # "RTAL"
 OPENED = "alert.opened"

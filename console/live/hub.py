@@ -20,7 +20,7 @@ from django.db import close_old_connections, connection
 from console.live import snapshots
 from console.live.snapshots import Snapshot
 from console.live.topics import Topic
-from kernel.touched import GROUP
+from kernel.live_hints import GROUP
 
 MIN_GAP_SECONDS = 0.25  # at most four reads a second
 MAX_GAP_SECONDS = 5.0

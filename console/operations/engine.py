@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from console.models import Operation, OperationItem
 from console.operations.verbs import DONE, FAILED, PLANNED, SKIPPED, VERBS, Outcomes, held_words, returned
 from kernel.correlation import bind
-from kernel.touched import touched
+from kernel.live_hints import touched
 
 CHUNK = 500
 LEASE = timedelta(seconds=60)

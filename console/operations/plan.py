@@ -14,8 +14,8 @@ from django.utils import timezone
 from console import audit
 from console.models import Operation
 from console.operations.verbs import VERBS, BulkVerb, pinned
+from kernel.live_hints import touched
 from kernel.problems import BadInput, Conflict
-from kernel.touched import touched
 from tasks.engine.wake import after_commit
 
 WORKER = "console.run_operations"

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from unfold.decorators import display
 
-from delivery import words
+from delivery import labels
 from delivery.admin.lists import KeptAdmin
 from delivery.models import Attempt
 from delivery.policy.outcomes import Outcome
@@ -24,7 +24,7 @@ class OutcomeFilter(admin.SimpleListFilter):
     parameter_name = "outcome"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(str(word), words.outcome(str(word))) for word in Outcome]
+        return [(str(word), labels.outcome(str(word))) for word in Outcome]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
         field = "outcome" if queryset.model is Attempt else "last_outcome"
@@ -58,19 +58,19 @@ class AttemptAdmin(KeptAdmin):
 
     @display(description="Outcome")
     def outcome_words(self, obj: Attempt) -> str:
-        return words.outcome(obj.outcome, obj.status_code)
+        return labels.outcome(obj.outcome, obj.status_code)
 
     @display(description="Started", ordering="started_at")
     def started(self, obj: Attempt) -> str:
-        return words.moment(obj.started_at)
+        return labels.moment(obj.started_at)
 
     @display(description="Took")
     def took(self, obj: Attempt) -> str:
-        return "—" if obj.total_ms is None else words.milliseconds(obj.total_ms)
+        return "—" if obj.total_ms is None else labels.milliseconds(obj.total_ms)
 
     @display(description="Phases")
     def phase_words(self, obj: Attempt) -> str:
-        return " · ".join(f"{name} {value}" for name, value in words.phases(obj)) or "—"
+        return " · ".join(f"{name} {value}" for name, value in labels.phases(obj)) or "—"
 
     @display(description="Delivery")
     def delivery_link(self, obj: Attempt) -> str:

@@ -18,7 +18,7 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter, RangeDateTime
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
-from delivery import lifecycle, stats, words
+from delivery import labels, lifecycle, stats
 from delivery.admin.attempts import OutcomeFilter
 from delivery.admin.events import payload_words
 from delivery.admin.lists import KeptAdmin, is_one
@@ -90,13 +90,13 @@ class DeliveryAdmin(KeptAdmin):
     def endpoint_label(self, obj: Delivery) -> str:
         return format_html("{}<br>{}", obj.endpoint.name or f"Endpoint {obj.endpoint_id}", obj.endpoint.host)
 
-    @display(description="State", label=words.STATE_COLOURS)
+    @display(description="State", label=labels.STATE_COLOURS)
     def state_badge(self, obj: Delivery) -> str:
         return obj.get_state_display()
 
     @display(description="Last outcome")
     def outcome_words(self, obj: Delivery) -> str:
-        return words.outcome(obj.last_outcome, obj.last_status_code)
+        return labels.outcome(obj.last_outcome, obj.last_status_code)
 
     @display(description="Attempts")
     def attempts(self, obj: Delivery) -> int:
@@ -227,18 +227,18 @@ def _panel(delivery: Delivery, request: HttpRequest) -> dict[str, Any]:
     return {
         "delivery": delivery,
         "state": state,
-        "colour": words.STATE_COLOURS[state],
-        "next_step": words.next_step(delivery, endpoint, endpoint.health, now),
-        "outcome": words.outcome(delivery.last_outcome, delivery.last_status_code),
-        "endpoint_state": words.endpoint_state(endpoint),
-        "endpoint_colour": words.ENDPOINT_COLOURS[words.endpoint_state(endpoint)],
+        "colour": labels.STATE_COLOURS[state],
+        "next_step": labels.next_step(delivery, endpoint, endpoint.health, now),
+        "outcome": labels.outcome(delivery.last_outcome, delivery.last_status_code),
+        "endpoint_state": labels.endpoint_state(endpoint),
+        "endpoint_colour": labels.ENDPOINT_COLOURS[labels.endpoint_state(endpoint)],
         "breaker": endpoint.health.get_breaker_state_display(),
-        "breaker_colour": words.BREAKER_COLOURS[endpoint.health.get_breaker_state_display()],
+        "breaker_colour": labels.BREAKER_COLOURS[endpoint.health.get_breaker_state_display()],
         "event_words": f"{delivery.event.type} {delivery.event.uid}",
         "endpoint_words": str(endpoint),
         "attempts_used": f"{delivery.attempt_count} of {endpoint.max_attempts}",
-        "recorded": words.moment(delivery.created_at),
-        "finished": words.moment(delivery.finished_at),
+        "recorded": labels.moment(delivery.created_at),
+        "finished": labels.moment(delivery.finished_at),
         "redriven": {0: "never", 1: "once"}.get(delivery.redrive_count, f"{delivery.redrive_count} times"),
         "ordering": f"{endpoint.ordering_key} = {delivery.ordering_key}",
         "endpoint_address": reverse("admin:delivery_endpoint_change", args=[endpoint.pk]),
@@ -256,10 +256,10 @@ def _attempt(row: Attempt, shows: bool) -> dict[str, Any]:
     return {
         "row": row,
         "title": "Rescue" if row.outcome == Outcome.RESCUED else f"Attempt {row.number}" if row.number else "Try",
-        "outcome": words.outcome(row.outcome, row.status_code),
-        "explanation": words.explanation(row.outcome),
+        "outcome": labels.outcome(row.outcome, row.status_code),
+        "explanation": labels.explanation(row.outcome),
         "colour": "success" if good else "warning" if row.retry_at else "danger",
-        "phases": words.phases(row),
-        "head": words.shown_safely(head) if head else "",
+        "phases": labels.phases(row),
+        "head": labels.shown_safely(head) if head else "",
         "has_head": row.response_head is not None if shows else True,
     }

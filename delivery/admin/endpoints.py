@@ -14,7 +14,7 @@ from django.utils.html import format_html
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
-from delivery import endpoints, stats, words
+from delivery import endpoints, labels, stats
 from delivery.admin.forms import EndpointForm, RotationForm
 from delivery.admin.health import health_panel
 from delivery.admin.lists import EstimatingPaginator, ListedFiltersAdmin, is_one
@@ -101,17 +101,17 @@ class EndpointAdmin(ListedFiltersAdmin):
     def label(self, obj: Endpoint) -> str:
         return format_html("<strong>{}</strong><br>{}", obj.name or f"Endpoint {obj.pk}", obj.host)
 
-    @display(description="State", label=words.ENDPOINT_COLOURS)
+    @display(description="State", label=labels.ENDPOINT_COLOURS)
     def state_badge(self, obj: Endpoint) -> str:
-        return words.endpoint_state(obj)
+        return labels.endpoint_state(obj)
 
-    @display(description="Breaker", label=words.BREAKER_COLOURS)
+    @display(description="Breaker", label=labels.BREAKER_COLOURS)
     def breaker_badge(self, obj: Endpoint) -> str:
         return obj.health.get_breaker_state_display()
 
     @display(description="p95, 24 h", ordering="health__p95_ms")
     def p95(self, obj: Endpoint) -> str:
-        return "—" if obj.health.p95_ms is None else words.milliseconds(obj.health.p95_ms)
+        return "—" if obj.health.p95_ms is None else labels.milliseconds(obj.health.p95_ms)
 
     @display(description="Success, 24 h")
     def success(self, obj: Any) -> str:

@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from unfold.decorators import display
 
-from delivery import words
+from delivery import labels
 from delivery.admin.lists import KeptAdmin
 from delivery.models import Delivery, Event
 
@@ -70,15 +70,15 @@ def _panel(event: Event, request: HttpRequest) -> dict[str, Any]:
         {
             "row": row,
             "state": row.get_state_display(),
-            "colour": words.STATE_COLOURS[row.get_state_display()],
-            "outcome": words.outcome(row.last_outcome, row.last_status_code),
+            "colour": labels.STATE_COLOURS[row.get_state_display()],
+            "outcome": labels.outcome(row.last_outcome, row.last_status_code),
             "address": reverse("admin:delivery_delivery_change", args=[row.pk]),
         }
         for row in rows
     ]
     return {
         "event": event,
-        "occurred": words.moment(event.occurred_at),
+        "occurred": labels.moment(event.occurred_at),
         "payload": payload_words(event) if request.user.has_perm("delivery.view_payload_event") else None,
         "size": len(event.payload),
         "deliveries": deliveries[:SHOWN_DELIVERIES],

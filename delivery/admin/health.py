@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from unfold.decorators import display
 
-from delivery import endpoints, stats, words
+from delivery import endpoints, labels, stats
 from delivery.admin.lists import KeptAdmin
 from delivery.models import Endpoint, EndpointHealth
 
@@ -25,25 +25,25 @@ def health_panel(endpoint: Endpoint) -> dict[str, Any]:
         trend = f"{(health.p95_ms / health.p95_day_before_ms - 1) * 100:+.0f} % against the day before"
     return {
         "endpoint": endpoint,
-        "state": words.endpoint_state(endpoint),
-        "state_colour": words.ENDPOINT_COLOURS[words.endpoint_state(endpoint)],
+        "state": labels.endpoint_state(endpoint),
+        "state_colour": labels.ENDPOINT_COLOURS[labels.endpoint_state(endpoint)],
         "breaker": health.get_breaker_state_display(),
-        "breaker_colour": words.BREAKER_COLOURS[health.get_breaker_state_display()],
-        "held": words.why_held(endpoint, health, now).replace("Its endpoint", "It"),
+        "breaker_colour": labels.BREAKER_COLOURS[health.get_breaker_state_display()],
+        "held": labels.why_held(endpoint, health, now).replace("Its endpoint", "It"),
         "waiting": stats.waiting_at([endpoint.pk])[endpoint.pk],
         "success": f"{100 * good / total:.1f} % of {total:,} attempts" if total else "no attempts",
-        "last_success": words.moment(health.last_success_at),
-        "last_failure": words.moment(health.last_failure_at),
+        "last_success": labels.moment(health.last_success_at),
+        "last_failure": labels.moment(health.last_failure_at),
         "failures": f"{health.consecutive_failures} of {endpoint.breaker_threshold} that open the breaker",
-        "secret_changed": words.moment(endpoint.secret_changed_at),
+        "secret_changed": labels.moment(endpoint.secret_changed_at),
         "percentiles": [
-            (name, words.milliseconds(value) if value is not None else "—")
+            (name, labels.milliseconds(value) if value is not None else "—")
             for name, value in (("p50", health.p50_ms), ("p95", health.p95_ms), ("p99", health.p99_ms))
         ],
         "trend": trend,
         "phases": [
-            (name, words.milliseconds(health.phases[phase]["p95"]))
-            for phase, name in words.PHASES.items()
+            (name, labels.milliseconds(health.phases[phase]["p95"]))
+            for phase, name in labels.PHASES.items()
             if health.phases.get(phase, {}).get("p95") is not None
         ],
         "gives_up": endpoints.gives_up(endpoint),
@@ -75,6 +75,6 @@ class EndpointHealthAdmin(KeptAdmin):
     def endpoint_label(self, obj: EndpointHealth) -> str:
         return str(obj.endpoint)
 
-    @display(description="Breaker", label=words.BREAKER_COLOURS)
+    @display(description="Breaker", label=labels.BREAKER_COLOURS)
     def breaker_badge(self, obj: EndpointHealth) -> str:
         return obj.get_breaker_state_display()

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from delivery.engine.claiming import Claimer
 from delivery.engine.drain import Drain, Report
-from delivery.engine.names import Names
+from delivery.engine.resolver import Names
 from delivery.engine.transfer import TransferConfig, Transfers
 from delivery.engine.wake import wake
 from delivery.maintenance import partitions

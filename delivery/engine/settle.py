@@ -23,7 +23,7 @@ from delivery.policy import breaker as breakers
 from delivery.policy import holds
 from delivery.policy.outcomes import Kind
 from delivery.states import State
-from kernel.touched import touched
+from kernel.live_hints import touched
 
 SUCCESS_NOTED_SECONDS = 5.0
 log = structlog.get_logger(__name__)

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import pycurl
 
-from delivery.engine.answers import TransferResult
-from delivery.engine.names import Answer, NameFault, Names
+from delivery.engine.handles import ClientCertificate, Request, Slot, TransferConfig
 from delivery.engine.reactor import Reactor
-from delivery.engine.slots import ClientCertificate, Request, Slot, TransferConfig
+from delivery.engine.resolver import Answer, NameFault, Names
+from delivery.engine.results import TransferResult
 from delivery.policy.outcomes import Failure
 from kernel.addresses import AddressRefused, Target, judge, split_url
 

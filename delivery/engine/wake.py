@@ -7,7 +7,7 @@ import structlog
 from celery import current_app
 from django.db import transaction
 
-from kernel.bell import Bell
+from kernel.wakeups import Bell
 
 EXPIRES_SECONDS = 10
 DRAIN = "delivery.drain"

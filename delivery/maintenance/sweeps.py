@@ -23,7 +23,7 @@ from delivery.engine.wake import wake
 from delivery.models import Delivery, Endpoint, EndpointHealth
 from delivery.policy.breaker import MAX_COOLDOWN_SECONDS
 from delivery.states import AWAITS_TURN, WAITING_STATES, State
-from kernel.touched import touched
+from kernel.live_hints import touched
 
 CHUNK = 1_000
 HELD_TOO_LONG = "held_too_long"

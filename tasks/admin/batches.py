@@ -16,8 +16,8 @@ from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
 from delivery.admin.lists import KeptAdmin
+from tasks.admin.actions import Verb, on_one
 from tasks.admin.tasks import KindFilter
-from tasks.admin.verbs import Verb, on_one
 from tasks.engine import lifecycle
 from tasks.kinds import chaining
 from tasks.models import Batch

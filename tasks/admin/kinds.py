@@ -14,9 +14,9 @@ from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from kernel.touched import touched
+from kernel.live_hints import touched
 from tasks import kinds, providers
-from tasks.admin.verbs import Verb, on_one
+from tasks.admin.actions import Verb, on_one
 from tasks.engine import wake
 from tasks.models import KindPolicy
 from tasks.reading import labels

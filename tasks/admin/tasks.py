@@ -17,7 +17,7 @@ from unfold.enums import ActionVariant
 
 from delivery.admin.lists import KeptAdmin
 from tasks import kinds, providers
-from tasks.admin.verbs import Verb, on_one, on_selection
+from tasks.admin.actions import Verb, on_one, on_selection
 from tasks.engine import lifecycle
 from tasks.errors import WrongState
 from tasks.models import ExternalJob, KindPolicy, Task

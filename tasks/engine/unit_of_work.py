@@ -21,7 +21,7 @@ from typing import Any
 from django.db import transaction
 
 from delivery import events
-from kernel.touched import touched
+from kernel.live_hints import touched
 from tasks.engine import announcements, batches, wake
 from tasks.engine.writing import update_rows
 from tasks.models import ExternalJob, Task, Transition

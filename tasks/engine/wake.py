@@ -7,7 +7,7 @@ from celery import current_app
 from django.conf import settings
 from django.db import transaction
 
-from kernel.bell import Bell
+from kernel.wakeups import Bell
 
 EXPIRES_SECONDS = 60  # wake-ups must not pile up while no worker is there
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from bench.harness import measure, report
-from bench.harness.offering import moments
+from bench.harness.load import moments
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ RUN = """
 import os, sys
 from pathlib import Path
 from roundtrip_up.folders import open_data
-from roundtrip_up.leftovers import Record, end_leftovers
+from roundtrip_up.orphan_processes import Record, end_leftovers
 from roundtrip_up.logs import Console, Logs
 from roundtrip_up.process import Program
 from roundtrip_up.supervisor import Backoff, Supervisor

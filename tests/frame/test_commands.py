@@ -10,10 +10,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from roundtrip_up import demo, ports, table, testing
+from roundtrip_up import demo, ports, process_table, testing
 from roundtrip_up.folders import ROOT, open_data
-from roundtrip_up.keeping import secrets_of
 from roundtrip_up.refusal import Refusal, about_folder
+from roundtrip_up.secrets_store import secrets_of
 from roundtrip_up.servers import not_ready
 from roundtrip_up.supervisor import Backoff
 from roundtrip_up.venv import _explain
@@ -109,8 +109,8 @@ def test_demo_json_has_its_keys_and_is_for_the_owner_alone(tmp_path):
     data = open_data(tmp_path / "data")
     kept = secrets_of(data)
     urls = {"DATABASE_URL": "postgresql://d", "CELERY_BROKER_URL": "redis://b", "CHANNEL_LAYER_URL": "redis://c"}
-    addresses = table.Addresses(8000, 21000)
-    demo.write_files(data, addresses, table.settings(addresses, kept, urls, {}))
+    addresses = process_table.Addresses(8000, 21000)
+    demo.write_files(data, addresses, process_table.settings(addresses, kept, urls, {}))
     found = json.loads(data.demo.read_text())
     assert list(found) == [
         "url", "api_key", "admin_username", "admin_password",
@@ -133,7 +133,7 @@ def test_secrets_are_random_for_each_data_folder_and_stay(tmp_path):
 def test_what_the_environment_says_wins_over_what_we_would_say():
     kept = dict.fromkeys(("secret_key", "master_keys", "admin_username", "admin_password", "api_key"), "ours")
     environ = {"PUBLIC_BASE_URL": "https://jobs.example.com", "SECRET_KEY_FILE": "/run/secrets/key"}
-    told = table.settings(table.Addresses(8000), kept, {}, environ)
+    told = process_table.settings(process_table.Addresses(8000), kept, {}, environ)
     assert told["PUBLIC_BASE_URL"] == "https://jobs.example.com"
     assert "SECRET_KEY" not in told
     assert not [name for name in told if name.startswith("SANDBOX_")]
@@ -142,13 +142,13 @@ def test_what_the_environment_says_wins_over_what_we_would_say():
 def test_whatever_the_product_knows_is_told_to_manage_py_too():
     kept = dict.fromkeys(("secret_key", "master_keys", "admin_username", "admin_password", "api_key"), "ours")
     environ = {"EVENT_RETENTION_DAYS": "365", "DELIVERY_PROXY_URL_FILE": "/run/secrets/proxy", "HOME": "/h"}
-    told = table.settings(table.Addresses(8000), kept, {}, environ)
+    told = process_table.settings(process_table.Addresses(8000), kept, {}, environ)
     assert (told["EVENT_RETENTION_DAYS"], told["DELIVERY_PROXY_URL_FILE"]) == ("365", "/run/secrets/proxy")
     assert "HOME" not in told
 
 
 def test_the_declared_variables_are_those_of_the_product():
-    assert table.declared() == {variable.name for variable in VARIABLES}
+    assert process_table.declared() == {variable.name for variable in VARIABLES}
 
 
 def test_ports_are_remembered_while_they_are_free(tmp_path):

@@ -15,7 +15,7 @@ import pytest
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from roundtrip_up import leftovers, scratch, servers, unprivileged, venv
+from roundtrip_up import orphan_processes, scratch, servers, unprivileged, venv
 from roundtrip_up.folders import open_data
 from roundtrip_up.postgres import FORGETFUL
 
@@ -119,7 +119,7 @@ def test_a_pid_file_that_names_a_stranger_does_not_keep_postgres_down(running):
 
 def test_a_postmaster_that_nobody_recorded_is_ended(running):
     pid = running.pid("postgres")
-    assert leftovers.end_or_forget_postmaster(running.servers.embedded[0].cluster)
+    assert orphan_processes.end_or_forget_postmaster(running.servers.embedded[0].cluster)
     running.stop("postgres")
     assert not is_alive(pid)
     running.start("postgres")

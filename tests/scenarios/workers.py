@@ -20,7 +20,7 @@ from delivery.maintenance import sweeps
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bin"))
 
-from roundtrip_up import table  # noqa: E402
+from roundtrip_up import process_table  # noqa: E402
 from roundtrip_up.process import spawn  # noqa: E402
 
 _numbers = itertools.count(1)  # a broker may not let two workers of one name in
@@ -45,12 +45,12 @@ class Workers:
             "DELIVERY_ALLOWED_NETWORKS": "127.0.0.0/8",
             **env,
         }
-        self._env = table.environment(told, os.environ)
+        self._env = process_table.environment(told, os.environ)
         self.running: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> subprocess.Popen[bytes]:
         number = next(_numbers)
-        program = table.delivery_worker(Path(sys.executable), number, self._env)
+        program = process_table.delivery_worker(Path(sys.executable), number, self._env)
         with (self._folder / f"worker-{number}.log").open("ab") as log:
             process = spawn(program, stdout=log)
         self.running.append(process)

@@ -5,7 +5,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 
-from webhooks import words
+from webhooks import labels
 from webhooks.models import InboundEvent, RefusedCall
 
 DONE = {"job_id": "j1", "status": "completed"}
@@ -114,4 +114,4 @@ def test_a_refused_event_has_no_replay(post):
     ],
 )
 def test_a_body_is_shown_safely(raw, shown):
-    assert words.body(raw) == shown
+    assert labels.body(raw) == shown

@@ -13,8 +13,8 @@ from console.live import consumers, hub, viewers
 from console.live.routing import websocket_application
 from console.tests.communicator import WebsocketCommunicator
 from console.tests.conftest import allow, make_batch
+from kernel.live_hints import touched
 from kernel.models import ApiKey
-from kernel.touched import touched
 from tasks.models import Batch
 
 pytestmark = pytest.mark.usefixtures("committed")

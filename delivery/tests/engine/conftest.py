@@ -10,7 +10,7 @@ import pytest
 
 from delivery.engine.claiming import Claimer
 from delivery.engine.drain import Drain, Report
-from delivery.engine.names import Names
+from delivery.engine.resolver import Names
 from delivery.engine.transfer import TransferConfig, Transfers
 from delivery.models import Endpoint, EndpointHealth
 from delivery.policy import signing

@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 
-from delivery.engine.names import Names, NamesConfig
+from delivery.engine.resolver import Names, NamesConfig
 from delivery.engine.transfer import Request, TransferConfig, TransferResult, Transfers
 from kernel.addresses import parse_networks
 

@@ -9,7 +9,7 @@ import time
 import pycurl
 import pytest
 
-from delivery.engine import slots
+from delivery.engine import handles
 from delivery.engine.transfer import Request
 from delivery.policy.outcomes import Failure
 from delivery.tests.engine.flights import fly, flying, land, names_of
@@ -342,8 +342,8 @@ def test_no_descriptor_left_for_us_is_our_own_fault():
 def test_an_idle_connection_that_somebody_closed_hurts_no_later_transfer(who, monkeypatch):
     """The descriptor's number soon is another socket's; a stale registration would wait for the dead one."""
     if who == "libcurl":
-        configure = slots.Slot.configure
-        monkeypatch.setattr(slots.Slot, "configure", lambda self: (configure(self), _age(self.curl)))
+        configure = handles.Slot.configure
+        monkeypatch.setattr(handles.Slot, "configure", lambda self: (configure(self), _age(self.curl)))
 
     def answer_while_it_is_young(connection):
         connection.sock.settimeout(0.5 if who == "the receiver" else None)

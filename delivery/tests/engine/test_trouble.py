@@ -10,7 +10,7 @@ from django.db import connection
 from delivery import events
 from delivery.engine import drain as drains
 from delivery.engine import process, settle
-from delivery.engine.names import Names, NamesConfig
+from delivery.engine.resolver import Names, NamesConfig
 from delivery.engine.transfer import TransferConfig, Transfers
 from delivery.models import Attempt, Delivery
 from delivery.tests.engine.conftest import LOOPBACK, new_drain

@@ -8,8 +8,8 @@ from django.db import transaction
 
 from delivery.engine import wake as module
 from delivery.engine.wake import DRAIN, wake
-from kernel import bell
-from kernel.bell import Bell
+from kernel import wakeups
+from kernel.wakeups import Bell
 
 
 class Broker:
@@ -45,7 +45,7 @@ def test_a_thousand_wake_ups_are_few_messages(use):
 
 
 def test_a_sick_broker_slows_nobody_and_raises_nothing(use, monkeypatch):
-    monkeypatch.setattr(bell, "FAILED_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(wakeups, "FAILED_PAUSE_SECONDS", 0.01)
     waker = use(Broker(seconds=0.2, fails=True))
     started = time.monotonic()
     for _ in range(1000):

@@ -9,8 +9,8 @@ from channels.layers import get_channel_layer
 from django.db import transaction
 from django.test import override_settings
 
-from kernel import touched as module
-from kernel.touched import GROUP, MAX_TOPICS, Messenger, touched
+from kernel import live_hints as module
+from kernel.live_hints import GROUP, MAX_TOPICS, Messenger, touched
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pycurl
 from delivery.policy.outcomes import Failure
 
 if TYPE_CHECKING:
-    from delivery.engine.slots import Request
+    from delivery.engine.handles import Request
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """Events offered at a steady rate, and when each was committed: the other half of every latency.
 
-`python -m bench.harness.offering` does it in a process of its own and prints {uid: moment}, so that the offering does
+`python -m bench.harness.load` does it in a process of its own and prints {uid: moment}, so that the offering does
 not wait for the bench. The moments are CLOCK_MONOTONIC, taken before the COMMIT: what is told includes the commit.
 """
 
@@ -56,7 +56,7 @@ def offering(
     env: dict[str, str], subscribers: Sequence[str], per_second: float, seconds: float, mark: str
 ) -> Iterator[subprocess.Popen[str]]:
     """Offer from a process of its own while the block runs; `offered` waits for its end."""
-    argv = [sys.executable, "-m", "bench.harness.offering", "--rate", str(per_second), "--seconds", str(seconds),
+    argv = [sys.executable, "-m", "bench.harness.load", "--rate", str(per_second), "--seconds", str(seconds),
             "--mark", mark]  # fmt: skip
     process = subprocess.Popen(argv, cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -80,7 +80,7 @@ def offered(process: subprocess.Popen[str]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.harness.offering", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.harness.load", description=__doc__)
     parser.add_argument("--rate", type=float, required=True)
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--mark", required=True)

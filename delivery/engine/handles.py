@@ -14,7 +14,7 @@ from typing import Any
 import certifi
 import pycurl
 
-from delivery.engine.answers import TransferResult, failure_of, proxy_is_at_fault
+from delivery.engine.results import TransferResult, failure_of, proxy_is_at_fault
 from delivery.policy.outcomes import Failure
 from kernel.addresses import Networks, Target, judge
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from delivery.engine.names import Answer, NameFault, Names, NamesConfig, _Entry
+from delivery.engine.resolver import Answer, NameFault, Names, NamesConfig, _Entry
 from delivery.engine.transfer import Request
 from delivery.policy.outcomes import Failure
 from delivery.tests.engine.flights import LOOPBACK, fly, flying, land, names_of

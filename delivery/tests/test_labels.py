@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from delivery import words
+from delivery import labels
 from delivery.models import Delivery, Endpoint, EndpointHealth
 from delivery.policy.outcomes import Outcome
 from delivery.states import AWAITS_TURN, State
@@ -14,19 +14,19 @@ from delivery.tests.factories import NOW
 def _next(state, endpoint=None, health=None, **values):
     values.setdefault("next_attempt_at", NOW)
     delivery = Delivery(state=state, **values)
-    return words.next_step(delivery, endpoint or Endpoint(), health or EndpointHealth(), NOW)
+    return labels.next_step(delivery, endpoint or Endpoint(), health or EndpointHealth(), NOW)
 
 
 @pytest.mark.parametrize("state", State.values)
 def test_every_state_says_what_next(state):
     assert _next(state).endswith(".")
-    assert State(state).label in words.STATE_COLOURS
+    assert State(state).label in labels.STATE_COLOURS
 
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_every_outcome_has_words(outcome):
-    assert outcome in words.OUTCOMES
-    assert words.explanation(outcome)
+    assert outcome in labels.OUTCOMES
+    assert labels.explanation(outcome)
 
 
 def test_waiting_names_its_reason():
@@ -45,12 +45,12 @@ def test_a_dead_letter_says_how_to_heal_it():
 
 @pytest.mark.parametrize(("ms", "text"), [(0.42, "0.4 ms"), (12.6, "13 ms"), (1250, "1.25 s"), (180_000, "3 min")])
 def test_milliseconds(ms, text):
-    assert words.milliseconds(ms) == text
+    assert labels.milliseconds(ms) == text
 
 
 def test_a_response_is_shown_safely():
-    assert words.shown_safely(b"<script>\r\nno</script>") == "<script>\nno</script>"
-    assert words.shown_safely(b"a\x1b[31mred") == "a␦[31mred"
-    assert words.shown_safely("nö".encode()[:-1]) == "n"  # cut in mid-character
-    assert words.shown_safely(b"\x89PNG\r\n\x1a\n" + b"\x00" * 20).startswith("0000  89 50 4e 47")
-    assert words.shown_safely(b"x" * 5000).endswith("1,000 more characters")
+    assert labels.shown_safely(b"<script>\r\nno</script>") == "<script>\nno</script>"
+    assert labels.shown_safely(b"a\x1b[31mred") == "a␦[31mred"
+    assert labels.shown_safely("nö".encode()[:-1]) == "n"  # cut in mid-character
+    assert labels.shown_safely(b"\x89PNG\r\n\x1a\n" + b"\x00" * 20).startswith("0000  89 50 4e 47")
+    assert labels.shown_safely(b"x" * 5000).endswith("1,000 more characters")
