@@ -83,7 +83,7 @@ _GLOBAL_V6 = IPv6Network("2000::/3")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Ruling:
     """May this address be dialled? `rule` is a stable word, `explanation` a sentence for an operator."""
 
     allowed: bool
@@ -91,8 +91,8 @@ class Verdict:
     explanation: str
 
 
-_PUBLIC = Verdict(True, "public", "A public address.")
-_LISTED = Verdict(True, "allow_list", "Allowed by DELIVERY_ALLOWED_NETWORKS.")
+_PUBLIC = Ruling(True, "public", "A public address.")
+_LISTED = Ruling(True, "allow_list", "Allowed by DELIVERY_ALLOWED_NETWORKS.")
 
 
 class AddressRefused(ValueError):
@@ -121,17 +121,17 @@ def parse_networks(value: str | Iterable[str]) -> Networks:
     return tuple(ip_network(part.strip(), strict=False) for part in parts)
 
 
-def judge(address: str | Address, allowed: Networks = ()) -> Verdict:
+def judge(address: str | Address, allowed: Networks = ()) -> Ruling:
     """Classify one address. `allowed` opens private networks; metadata services only when named exactly."""
     return _judge(str(address), tuple(allowed))
 
 
 @lru_cache(maxsize=4096)
-def _judge(text: str, allowed: Networks) -> Verdict:
+def _judge(text: str, allowed: Networks) -> Ruling:
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:
-        return Verdict(False, "not_an_address", f"{text[:60]!r} is not an IP address.")
+        return Ruling(False, "not_an_address", f"{text[:60]!r} is not an IP address.")
     if isinstance(address, IPv6Address) and address.ipv4_mapped:
         address = address.ipv4_mapped
     rule, words = _rule_of(address)
@@ -139,7 +139,7 @@ def _judge(text: str, allowed: Networks) -> Verdict:
         return _LISTED
     if not rule:
         return _PUBLIC
-    return Verdict(False, rule, f"{address} is not a public address: it is {words}.")
+    return Ruling(False, rule, f"{address} is not a public address: it is {words}.")
 
 
 def _rule_of(address: Address) -> tuple[str, str]:

@@ -45,7 +45,7 @@ class Caller:
     subscriber: str | None = None
 
 
-class ConsoleUser:
+class ApiKeyUser:
     """Stands in for `request.user` when an API key calls: no Django user, no session."""
 
     is_authenticated = True
@@ -110,7 +110,7 @@ def _note_use(key: ApiKey, now: datetime) -> None:
 class ApiKeyAuthentication(BaseAuthentication):
     """`Authorization: Bearer rt_<id>_<secret>`."""
 
-    def authenticate(self, request: Request) -> tuple[ConsoleUser, ApiKey] | None:
+    def authenticate(self, request: Request) -> tuple[ApiKeyUser, ApiKey] | None:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return None
@@ -121,7 +121,7 @@ class ApiKeyAuthentication(BaseAuthentication):
                 "This API key is unknown, revoked or expired.", code="invalid_api_key"
             )
         _note_use(key, now)
-        return ConsoleUser(key), key
+        return ApiKeyUser(key), key
 
     def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="roundtrip"'

@@ -16,7 +16,7 @@ FAILED_PAUSE_SECONDS = 1.0
 LAST_MOMENT_SECONDS = 1.0
 
 
-class Bell:
+class Wakeups:
     """`publish` takes a name, and says whether the broker took it; it catches what the broker raises."""
 
     def __init__(self, publish: Callable[[str], bool], thread_name: str) -> None:

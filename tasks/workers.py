@@ -11,7 +11,7 @@ from celery.worker import state as worker_state
 
 from tasks import kinds
 from tasks.engine import clock, execution, lifecycle, rescue, schedules, wake
-from tasks.engine.worker_loop import Lane, pump
+from tasks.engine.worker_loop import Stream, run_streams
 from tasks.external import adoption, cancelling, fetching, reconcile, starting
 from tasks.models import Task
 from tasks.states import State
@@ -22,13 +22,13 @@ BUDGET_SECONDS = 25.0
 @shared_task(name="tasks.start", ignore_result=True)
 def start() -> None:
     """Start what is due of every external kind, in limits."""
-    _alone("start", lambda: _pump("start", start_lanes()))
+    _alone("start", lambda: _serve("start", start_streams()))
 
 
 @shared_task(name="tasks.fetch", ignore_result=True)
 def fetch() -> None:
     """Fetch the results that are due."""
-    _alone("fetch", lambda: _pump("fetch", fetch_lanes()))
+    _alone("fetch", lambda: _serve("fetch", fetch_streams()))
 
 
 @shared_task(name="tasks.run_internal", ignore_result=True)
@@ -59,7 +59,7 @@ def sweep_once() -> None:
     lifecycle.promote_due(now)
     rescue.expired_leases(now)
     adoption.adopt(now)
-    _pump("cancel", cancel_lanes())
+    _serve("cancel", cancel_streams())
     for name in due_workers():
         wake.publish(name)
 
@@ -77,10 +77,10 @@ def due_workers() -> list[str]:
     return [name for name, rows in looks.items() if rows.exists()]
 
 
-def start_lanes() -> list[Lane]:
+def start_streams() -> list[Stream]:
     """One for each kind, so that a provider that hangs holds up no other kind."""
     return [
-        Lane(
+        Stream(
             name=f"start-{kind}",
             claim=lambda free, now, kind=kind: starting.claim(kind, free, now),  # type: ignore[misc]
             call=starting.call,
@@ -91,9 +91,9 @@ def start_lanes() -> list[Lane]:
     ]
 
 
-def fetch_lanes() -> list[Lane]:
+def fetch_streams() -> list[Stream]:
     return [
-        Lane(
+        Stream(
             name=f"fetch-{kind}",
             claim=lambda free, now, kind=kind: fetching.claim(kind, free, now),  # type: ignore[misc]
             call=fetching.call,
@@ -106,9 +106,9 @@ def fetch_lanes() -> list[Lane]:
     ]
 
 
-def cancel_lanes() -> list[Lane]:
+def cancel_streams() -> list[Stream]:
     return [
-        Lane(
+        Stream(
             name=f"cancel-{kind}",
             claim=lambda free, now, kind=kind: cancelling.claim(kind, free, now),  # type: ignore[misc]
             call=cancelling.call,
@@ -143,8 +143,8 @@ _turns: dict[str, threading.Lock] = {}
 _again: set[str] = set()
 
 
-def _pump(name: str, lanes: list[Lane]) -> int:
-    return pump(lanes, seconds=BUDGET_SECONDS, should_stop=should_stop, nudged=lambda: _take(name))
+def _serve(name: str, streams: list[Stream]) -> int:
+    return run_streams(streams, seconds=BUDGET_SECONDS, should_stop=should_stop, nudged=lambda: _take(name))
 
 
 def _take(name: str) -> bool:

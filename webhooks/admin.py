@@ -20,7 +20,7 @@ from tasks import providers
 from tasks.states import Reason
 from webhooks import inbox, labels
 from webhooks.errors import CannotReplay
-from webhooks.models import InboundEvent, Refusal, RefusedCall, Verdict
+from webhooks.models import InboundEvent, InboundVerdict, Refusal, RefusedCall
 
 RESULTS_SHOWN = 200
 
@@ -76,7 +76,9 @@ class InboundEventAdmin(KeptAdmin):
         of_job = queryset.filter(results__contains=[{"job_id": term}])
         if of_job.exists():
             return of_job, False
-        named = queryset.filter(source__in=labels.known_sources(), dedupe_key=f"id:{term}", verdict=Verdict.VERIFIED)
+        named = queryset.filter(
+            source__in=labels.known_sources(), dedupe_key=f"id:{term}", verdict=InboundVerdict.VERIFIED
+        )
         return (named, False) if named.exists() else super().get_search_results(request, queryset, term)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> list[Any]:
@@ -118,7 +120,7 @@ class InboundEventAdmin(KeptAdmin):
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **panel})
 
     def has_replay_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        rows = InboundEvent.objects.filter(pk=object_id).exclude(verdict=Verdict.REFUSED)
+        rows = InboundEvent.objects.filter(pk=object_id).exclude(verdict=InboundVerdict.REFUSED)
         return request.user.has_perm("webhooks.replay_inboundevent") and (object_id is None or rows.exists())
 
     @action(

@@ -20,7 +20,7 @@ from tasks.models import ExternalJob, Task
 from tasks.states import Reason
 from webhooks import inbox
 from webhooks.errors import CannotReplay
-from webhooks.models import InboundEvent, Outcome, Refusal
+from webhooks.models import InboundEvent, InboundOutcome, Refusal
 
 SHOWN = (
     "id",
@@ -45,14 +45,14 @@ class ResultSerializer(serializers.Serializer):
 
     job_id = serializers.CharField()
     item_key = serializers.CharField(required=False)
-    status = serializers.ChoiceField(Outcome.choices)
+    status = serializers.ChoiceField(InboundOutcome.choices)
     reason = serializers.ChoiceField([*Reason.choices, *Refusal.choices], required=False)
     task = serializers.CharField(required=False, help_text="The task's id, where one has this job.")
 
 
 class InboundEventSerializer(serializers.ModelSerializer):
     id = serializers.CharField(read_only=True)
-    outcome = serializers.ChoiceField(Outcome.choices, allow_blank=True, help_text="Empty until it is judged.")
+    outcome = serializers.ChoiceField(InboundOutcome.choices, allow_blank=True, help_text="Empty until it is judged.")
     results = serializers.SerializerMethodField()
 
     class Meta:

@@ -22,8 +22,8 @@ from webhooks import sources
 from webhooks.bodies import BodyRefused, inflate
 from webhooks.errors import CannotReplay
 from webhooks.judging import NotParseable, Result, judge
-from webhooks.models import InboundEvent, Outcome, Refusal, RefusedCall, Verdict
-from webhooks.schemes import EVENT_ID_HEADERS, Call, Verification, verify
+from webhooks.models import InboundEvent, InboundOutcome, InboundVerdict, Refusal, RefusedCall
+from webhooks.schemes import EVENT_ID_HEADERS, SignedCall, Verification, verify
 from webhooks.sources import Source
 
 STORED_REFUSALS_PER_HOUR = 100  # for each source and reason; beyond, calls are only counted
@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class Answer:
+class Reply:
     """What the provider is told."""
 
     status_code: int
@@ -51,17 +51,17 @@ def receive(
     *,
     token: str = "",
     now: datetime | None = None,
-) -> Answer:
+) -> Reply:
     """Take one call in. Header names are lower case; `token` is the URL's. OperationalError without a database."""
     now = now or timezone.now()
     try:
         content = inflate(raw, headers.get("content-encoding", ""), settings.INBOUND_MAX_BYTES)
     except BodyRefused as refused:
-        return _refuse(source, raw, headers, remote_addr, Verdict.UNPARSEABLE, refused.reason, now)
+        return _refuse(source, raw, headers, remote_addr, InboundVerdict.UNPARSEABLE, refused.reason, now)
     verification = _verify(source, raw, content, headers, token, now)
     if not verification.is_genuine:
         reason = Refusal(verification.reason)
-        return _refuse(source, raw, headers, remote_addr, Verdict.REFUSED, reason, now)
+        return _refuse(source, raw, headers, remote_addr, InboundVerdict.REFUSED, reason, now)
     event, is_new = _store(source, raw, headers, remote_addr, verification)
     if not is_new:
         InboundEvent.objects.filter(pk=event.pk).update(duplicate_count=F("duplicate_count") + 1)
@@ -75,10 +75,10 @@ def _verify(
 ) -> Verification:
     """Signed are the bytes as sent; some senders sign first and compress then."""
     scheme, secrets = source.provider.scheme, source.provider.secrets()
-    verification = verify(scheme, Call(raw, headers, token), secrets, now)
+    verification = verify(scheme, SignedCall(raw, headers, token), secrets, now)
     if verification.is_genuine or content is raw:
         return verification
-    return verify(scheme, Call(content, headers, token), secrets, now)
+    return verify(scheme, SignedCall(content, headers, token), secrets, now)
 
 
 def _store(
@@ -88,7 +88,7 @@ def _store(
     return InboundEvent.objects.defer("body").get_or_create(
         source=source.name,
         dedupe_key=dedupe_key(verification, raw),
-        verdict=Verdict.VERIFIED,
+        verdict=InboundVerdict.VERIFIED,
         defaults=_row(source, raw, headers, remote_addr),
     )
 
@@ -118,7 +118,7 @@ def _kept(headers: Mapping[str, str], more: tuple[str, ...]) -> dict[str, str]:
     return {name: value.encode("utf-8", "replace").decode() for name, value in found.items()}
 
 
-def _judged(source: Source, event: InboundEvent, content: bytes, now: datetime) -> Answer:
+def _judged(source: Source, event: InboundEvent, content: bytes, now: datetime) -> Reply:
     try:
         results = judge(event, source.provider, content, now)
     except NotParseable:
@@ -126,25 +126,25 @@ def _judged(source: Source, event: InboundEvent, content: bytes, now: datetime) 
     return _answer(event.outcome, event.reason, results)
 
 
-def _answer(status: str, reason: str, results: list[Result]) -> Answer:
+def _answer(status: str, reason: str, results: list[Result]) -> Reply:
     shown = [{key: value for key, value in result.items() if key != "task_id"} for result in results]
-    return Answer(200, {"status": status, **({"reason": reason} if reason else {}), "results": shown})
+    return Reply(200, {"status": status, **({"reason": reason} if reason else {}), "results": shown})
 
 
-def _duplicate(event: InboundEvent) -> Answer:
+def _duplicate(event: InboundEvent) -> Reply:
     log.info("inbound_event_duplicate", inbound_event=event.pk, source=event.source)
-    repeated = {"status": Outcome.IGNORED.value, "reason": Reason.DUPLICATE_EVENT.value}
+    repeated = {"status": InboundOutcome.IGNORED.value, "reason": Reason.DUPLICATE_EVENT.value}
     return _answer(**repeated, results=[{**result, **repeated} for result in event.results])
 
 
-def _not_parseable(source: Source, event: InboundEvent, now: datetime) -> Answer:
+def _not_parseable(source: Source, event: InboundEvent, now: datetime) -> Reply:
     """Genuine, but not this source's payload: kept (within bounds) for whoever mends the adapter, answered 400."""
     reason = Refusal.NOT_PARSEABLE
     if count_refusal(source.name, reason, now) > STORED_REFUSALS_PER_HOUR:
         InboundEvent.objects.filter(pk=event.pk).delete()
     else:
         InboundEvent.objects.filter(pk=event.pk).update(
-            verdict=Verdict.UNPARSEABLE, verdict_reason=reason, judged_at=now
+            verdict=InboundVerdict.UNPARSEABLE, verdict_reason=reason, judged_at=now
         )
     return refusal(400, reason)
 
@@ -154,10 +154,10 @@ def _refuse(
     raw: bytes,
     headers: Mapping[str, str],
     remote_addr: str | None,
-    verdict: Verdict,
+    verdict: InboundVerdict,
     reason: Refusal,
     now: datetime,
-) -> Answer:
+) -> Reply:
     """Turn a call away: counted, and stored with its reason as long as it is no flood."""
     log.warning("inbound_call_refused", source=source.name, reason=reason.value)
     if count_refusal(source.name, reason, now) <= STORED_REFUSALS_PER_HOUR:
@@ -171,11 +171,11 @@ def _refuse(
         )
     if reason == Refusal.TOO_LARGE:
         return refusal(413, reason)
-    return refusal(401 if verdict == Verdict.REFUSED else 400, reason)
+    return refusal(401 if verdict == InboundVerdict.REFUSED else 400, reason)
 
 
-def refusal(status_code: int, reason: Refusal) -> Answer:
-    return Answer(status_code, {"status": "refused", "reason": reason.value, "detail": reason.label})
+def refusal(status_code: int, reason: Refusal) -> Reply:
+    return Reply(status_code, {"status": "refused", "reason": reason.value, "detail": reason.label})
 
 
 def count_refusal(source: str, reason: Refusal, now: datetime) -> int:
@@ -193,7 +193,7 @@ def count_refusal(source: str, reason: Refusal, now: datetime) -> int:
 
 def sweep(now: datetime) -> int:
     """Judge what is stored without an outcome, and match parked events again; returns how many were looked at."""
-    due = InboundEvent.objects.filter(verdict=Verdict.VERIFIED).filter(
+    due = InboundEvent.objects.filter(verdict=InboundVerdict.VERIFIED).filter(
         Q(outcome="", received_at__lt=now - GRACE) | Q(parked_until__isnull=False)
     )
     swept = 0
@@ -225,7 +225,7 @@ def _judge_stored(event: InboundEvent, now: datetime, *, again: bool = False) ->
 def _settle_orphan(event: InboundEvent, now: datetime) -> None:
     """Its provider has left the configuration: nothing can read it any more."""
     InboundEvent.objects.filter(pk=event.pk).update(
-        outcome=Outcome.IGNORED, reason=Refusal.UNKNOWN_SOURCE, parked_until=None, judged_at=now
+        outcome=InboundOutcome.IGNORED, reason=Refusal.UNKNOWN_SOURCE, parked_until=None, judged_at=now
     )
 
 
@@ -236,13 +236,13 @@ def replay(event_id: int, *, actor: str, reason: str, now: datetime | None = Non
     """
     now = now or timezone.now()
     event = InboundEvent.objects.get(pk=event_id)
-    if event.verdict == Verdict.REFUSED:
+    if event.verdict == InboundVerdict.REFUSED:
         raise CannotReplay(
             "Its signature was refused, so its content cannot be trusted. Ask the provider to send anew."
         )
     if event.body_bytes > len(event.body):
         raise CannotReplay("Only the head of its body was kept, since it was refused at receipt.")
-    if event.verdict == Verdict.UNPARSEABLE:
+    if event.verdict == InboundVerdict.UNPARSEABLE:
         _trust_again(event)
     with correlation.bind(event.correlation_id):
         log.info("inbound_event_replayed", inbound_event=event.pk, actor=actor, reason=reason)
@@ -256,7 +256,7 @@ def _trust_again(event: InboundEvent) -> None:
         raise CannotReplay("Its body could not be read at receipt, so its signature was never judged.")
     try:
         with transaction.atomic():
-            InboundEvent.objects.filter(pk=event.pk).update(verdict=Verdict.VERIFIED, verdict_reason="")
+            InboundEvent.objects.filter(pk=event.pk).update(verdict=InboundVerdict.VERIFIED, verdict_reason="")
     except IntegrityError:
         raise CannotReplay("The provider has sent it again since, and that copy was taken. Replay that one.") from None
-    event.verdict, event.verdict_reason = Verdict.VERIFIED, ""
+    event.verdict, event.verdict_reason = InboundVerdict.VERIFIED, ""

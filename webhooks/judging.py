@@ -20,7 +20,7 @@ from tasks.external import Applied
 from tasks.models import ExternalJob
 from tasks.providers.base import ParsedCallback, Provider, ProviderUpdate
 from tasks.states import Cause, Reason
-from webhooks.models import InboundEvent, Outcome, Refusal
+from webhooks.models import InboundEvent, InboundOutcome, Refusal
 
 BUDGET_SECONDS = 8.0  # providers hang up after ten; what is left is deferred to the sweep
 PATIENCE = {  # results that may still change, and for how long
@@ -103,7 +103,7 @@ def _apply_all(provider: str, updates: Sequence[ProviderUpdate], old: Sequence[R
     for start in range(0, len(open_indexes), APPLY_CHUNK):
         chunk = open_indexes[start : start + APPLY_CHUNK]
         if time.monotonic() > ends:
-            outcome = [_result(updates[index], Outcome.ACCEPTED, Refusal.DEFERRED) for index in chunk]
+            outcome = [_result(updates[index], InboundOutcome.ACCEPTED, Refusal.DEFERRED) for index in chunk]
         else:
             outcome = _apply_chunk(provider, [updates[index] for index in chunk])
         results.update(zip(chunk, (_give_up(result, age) for result in outcome), strict=True))
@@ -120,7 +120,7 @@ def _apply_chunk(provider: str, updates: Sequence[ProviderUpdate]) -> list[Resul
     except Exception:
         log.exception("inbound_updates_failed", provider=provider, jobs=len(updates))
         if len(updates) == 1:
-            return [_result(updates[0], Outcome.ACCEPTED, Refusal.APPLY_FAILED)]
+            return [_result(updates[0], InboundOutcome.ACCEPTED, Refusal.APPLY_FAILED)]
         return [result for update in updates for result in _apply_chunk(provider, [update])]
     return [
         _result(update, done.status, done.reason or "", done.task_id)
@@ -157,7 +157,7 @@ def _result(update: ProviderUpdate, status: str, reason: str, task_id: int | Non
 
 def is_pending(result: Result) -> bool:
     """Whether the sweep should try this one again."""
-    return result["status"] == Outcome.ACCEPTED and result.get("reason", "") in PATIENCE
+    return result["status"] == InboundOutcome.ACCEPTED and result.get("reason", "") in PATIENCE
 
 
 def _give_up(result: Result, age: timedelta) -> Result:
@@ -165,13 +165,13 @@ def _give_up(result: Result, age: timedelta) -> Result:
     if not is_pending(result) or age < PATIENCE[result["reason"]]:
         return result
     reason = Reason.TASK_NOT_FOUND if result["reason"] == Reason.PARKED else Refusal.APPLY_FAILED
-    return {**result, "status": Outcome.IGNORED.value, "reason": reason.value}
+    return {**result, "status": InboundOutcome.IGNORED.value, "reason": reason.value}
 
 
 def _rank(result: Result) -> int:
     if is_pending(result):
         return 0
-    return 1 if result["status"] == Outcome.IGNORED else 2
+    return 1 if result["status"] == InboundOutcome.IGNORED else 2
 
 
 def merge(old: list[Result], new: list[Result]) -> list[Result]:
@@ -182,13 +182,14 @@ def merge(old: list[Result], new: list[Result]) -> list[Result]:
 
 
 def whole(results: Sequence[Result]) -> tuple[str, str]:
-    """Outcome and reason of the whole: applied if any job was, else accepted if any, else ignored."""
+    """InboundOutcome and reason of the whole: applied if any job was, else accepted if any, else ignored."""
     if not results:
-        return Outcome.IGNORED.value, Reason.UNKNOWN_EVENT.value
+        return InboundOutcome.IGNORED.value, Reason.UNKNOWN_EVENT.value
     present = {result["status"] for result in results}
-    outcome = next(word for word in (Outcome.APPLIED, Outcome.ACCEPTED, Outcome.IGNORED) if word in present).value
+    best_first = (InboundOutcome.APPLIED, InboundOutcome.ACCEPTED, InboundOutcome.IGNORED)
+    outcome = next(word for word in best_first if word in present).value
     reasons = Counter(result.get("reason", "") for result in results if result["status"] == outcome)
-    return outcome, "" if outcome == Outcome.APPLIED else reasons.most_common(1)[0][0]
+    return outcome, "" if outcome == InboundOutcome.APPLIED else reasons.most_common(1)[0][0]
 
 
 def _store(event: InboundEvent, results: list[Result], known: Concerned, now: datetime) -> None:

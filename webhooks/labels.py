@@ -6,7 +6,7 @@ from typing import Any
 
 from tasks import kinds, providers
 from tasks.states import Reason
-from webhooks.models import InboundEvent, Outcome, Refusal, Verdict
+from webhooks.models import InboundEvent, InboundOutcome, InboundVerdict, Refusal
 
 VERDICT_COLOURS = {"verified": "success", "signature refused": "danger", "not parseable": "warning"}
 OUTCOME_COLOURS = {
@@ -25,7 +25,7 @@ def moment(at: datetime | None) -> str:
 
 
 def outcome(event: InboundEvent) -> str:
-    if event.verdict != Verdict.VERIFIED:
+    if event.verdict != InboundVerdict.VERIFIED:
         return "turned away"
     return event.outcome or "not judged yet"
 
@@ -41,9 +41,9 @@ def why(event: InboundEvent) -> str:
 
 def next_step(event: InboundEvent) -> str:
     """What happens by itself, or what a person has to do."""
-    if event.verdict == Verdict.REFUSED:
+    if event.verdict == InboundVerdict.REFUSED:
         return _REFUSED.get(event.verdict_reason, "Nothing changed. If it was genuine, compare the signing secrets.")
-    if event.verdict == Verdict.UNPARSEABLE:
+    if event.verdict == InboundVerdict.UNPARSEABLE:
         return "Nothing changed; the provider was told 400. Mend the provider's adapter, then replay it."
     if not event.outcome:
         return "It is stored, and is judged within seconds by the sweep."
@@ -72,9 +72,9 @@ _DONE: dict[str, str] = {
 
 def replayed(event: InboundEvent, results: list[dict[str, Any]]) -> str:
     """What a replay did, in a sentence."""
-    if event.verdict == Verdict.UNPARSEABLE:
+    if event.verdict == InboundVerdict.UNPARSEABLE:
         return "It still cannot be read. Nothing was changed."
-    done = [row for row in results if row["status"] != Outcome.IGNORED]
+    done = [row for row in results if row["status"] != InboundOutcome.IGNORED]
     if not done:
         reasons = sorted({row.get("reason", "") for row in results}) or [event.reason]
         return f"Nothing was changed: {', '.join(reason(word) for word in reasons if word) or 'it has no jobs'}."

@@ -24,7 +24,7 @@ class Refusal(models.TextChoices):
     APPLY_FAILED = "apply_failed", "a fault of ours kept it from being applied; it is tried again for an hour"
 
 
-class Verdict(models.TextChoices):
+class InboundVerdict(models.TextChoices):
     """What we made of the sender. Judged once, at receipt, and kept."""
 
     VERIFIED = "verified", "verified"
@@ -32,7 +32,7 @@ class Verdict(models.TextChoices):
     UNPARSEABLE = "unparseable", "not parseable"
 
 
-class Outcome(models.TextChoices):
+class InboundOutcome(models.TextChoices):
     """What the event did; empty while it is not judged yet."""
 
     APPLIED = "applied", "applied"
@@ -50,9 +50,9 @@ class InboundEvent(models.Model):
     headers = models.JSONField(default=dict, help_text="Only the headers that judging needs; no credentials.")
     remote_addr = models.GenericIPAddressField(null=True, blank=True)
     dedupe_key = models.CharField(max_length=200)
-    verdict = models.CharField(max_length=12, choices=Verdict.choices)
+    verdict = models.CharField(max_length=12, choices=InboundVerdict.choices)
     verdict_reason = models.CharField(max_length=60, blank=True)
-    outcome = models.CharField(max_length=10, choices=Outcome.choices, blank=True)
+    outcome = models.CharField(max_length=10, choices=InboundOutcome.choices, blank=True)
     reason = models.CharField(max_length=40, blank=True)
     results = models.JSONField(default=list)
     subscribers = ArrayField(

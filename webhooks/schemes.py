@@ -21,7 +21,7 @@ _EVENT_ID = re.compile(r"[!-\-/-~]{1,200}")  # printable ASCII without the dot, 
 
 
 @dataclass(frozen=True)
-class Call:
+class SignedCall:
     """What a scheme may look at. Header names are lower case; `token` is the URL's `?token=`."""
 
     body: bytes
@@ -41,10 +41,10 @@ class Verification:
         return not self.reason
 
 
-Scheme = Callable[[Call, Sequence[str], datetime], Verification]
+Scheme = Callable[[SignedCall, Sequence[str], datetime], Verification]
 
 
-def verify(scheme: str, call: Call, secrets: Sequence[str], now: datetime) -> Verification:
+def verify(scheme: str, call: SignedCall, secrets: Sequence[str], now: datetime) -> Verification:
     """Judge a call by the scheme of that name. An unknown scheme, or no usable secret, refuses every call."""
     judge = SCHEMES.get(scheme)
     if judge is None:
@@ -57,7 +57,7 @@ def verify(scheme: str, call: Call, secrets: Sequence[str], now: datetime) -> Ve
     return judge(call, usable, now)
 
 
-def standard_webhooks(call: Call, secrets: Sequence[str], now: datetime) -> Verification:
+def standard_webhooks(call: SignedCall, secrets: Sequence[str], now: datetime) -> Verification:
     """Standard Webhooks `v1` (and Svix, its older name): base64 HMAC-SHA256 over `id.timestamp.body`."""
     event_id, timestamp, signatures = (
         call.headers.get(f"webhook-{part}") or call.headers.get(f"svix-{part}") or ""
@@ -77,7 +77,7 @@ def standard_webhooks(call: Call, secrets: Sequence[str], now: datetime) -> Veri
     return Verification(event_id=event_id)
 
 
-def hmac_sha256_hex(call: Call, secrets: Sequence[str], now: datetime) -> Verification:
+def hmac_sha256_hex(call: SignedCall, secrets: Sequence[str], now: datetime) -> Verification:
     """GitHub's and Outscraper's: `X-Hub-Signature-256: sha256=<hex>` over the body; the secret is the key as it is."""
     header = call.headers.get("x-hub-signature-256", "")
     if not header:
@@ -91,7 +91,7 @@ def hmac_sha256_hex(call: Call, secrets: Sequence[str], now: datetime) -> Verifi
     return Verification(event_id=_clean_id(call.headers.get("x-github-delivery", "")))
 
 
-def shared_token(call: Call, secrets: Sequence[str], now: datetime) -> Verification:
+def shared_token(call: SignedCall, secrets: Sequence[str], now: datetime) -> Verification:
     """A secret the sender repeats (Apify): `Authorization: Bearer`, or `?token=` in the URL. The fetch is the proof."""
     scheme, _, bearer = call.headers.get("authorization", "").partition(" ")
     given = [token for token in (bearer.strip() if scheme.lower() == "bearer" else "", call.token) if token]

@@ -15,7 +15,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from webhooks import inbox, sources
 from webhooks.bodies import BodyRefused, read_raw
-from webhooks.inbox import Answer
+from webhooks.inbox import Reply
 from webhooks.models import Refusal
 from webhooks.peers import client_address
 
@@ -40,11 +40,11 @@ def receive(request: HttpRequest, first: str, second: str = "") -> HttpResponse:
         answer = _take(request, first, second)
     except (InterfaceError, OperationalError) as error:
         log.error("inbound_database_unreachable", error=type(error).__name__)
-        answer = Answer(503, _unavailable(), {"Retry-After": str(RETRY_AFTER_SECONDS)})
+        answer = Reply(503, _unavailable(), {"Retry-After": str(RETRY_AFTER_SECONDS)})
     return JsonResponse(answer.body, status=answer.status_code, headers=answer.headers)
 
 
-def _take(request: HttpRequest, first: str, second: str) -> Answer:
+def _take(request: HttpRequest, first: str, second: str) -> Reply:
     """Body first, before anything can fail; then who it is for."""
     now = timezone.now()
     try:

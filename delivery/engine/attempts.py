@@ -9,10 +9,13 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from delivery.engine.verdicts import Verdict
-from delivery.policy.outcomes import Kind
+from delivery.policy.outcomes import DecisionKind
 from delivery.states import State
 
-_SUCCESS, _FAILED = Kind.SUCCESS, State.FAILED.value  # an enum's attribute costs as much as the rest of the test
+_SUCCESS, _FAILED = (
+    DecisionKind.SUCCESS,
+    State.FAILED.value,
+)  # an enum's attribute is slow to ask for
 HEAD_BYTES = 16 * 1024
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\x00": ""})
 

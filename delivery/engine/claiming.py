@@ -14,7 +14,7 @@ from uuid import UUID
 from django.db import transaction
 
 from delivery.engine import claims
-from delivery.engine.claims import Room, Turn
+from delivery.engine.claims import LockedEndpoint, Quota
 from delivery.engine.requests import Claimed, Config, Configs, parts_of
 from delivery.policy.breaker import Admission, Breaker, admission, take_probe
 from delivery.policy.ratelimit import Bucket, take
@@ -28,10 +28,10 @@ UNUSABLE_PAUSE_SECONDS = 60.0
 
 
 @dataclass(slots=True)
-class _Grant:
+class _Admitted:
     """What the policies grant an endpoint in this claim."""
 
-    turn: Turn
+    endpoint: LockedEndpoint
     config: Config
     room: int
     is_probe: bool
@@ -55,7 +55,7 @@ class Claimer:
             self._look_where_it_begins()
             with transaction.atomic():
                 found = claims.find(after, until, most, self._floor)
-                claimed, parked = self._take(found.turns, slots, token) if found.turns else ([], 0)
+                claimed, parked = self._take(found.locked, slots, token) if found.locked else ([], 0)
             self._cursor = found.go_on_after or 0
             if claimed or parked:
                 return claimed, True
@@ -76,8 +76,8 @@ class Claimer:
         now = time.monotonic()
         self._floor_until = now + min(30.0, max(1.0, 20 * (now - began)))
 
-    def _take(self, turns: list[Turn], slots: int, token: UUID) -> tuple[list[Claimed], int]:
-        grants = self._grants(turns, max(1, slots // len(turns)))
+    def _take(self, endpoints: list[LockedEndpoint], slots: int, token: UUID) -> tuple[list[Claimed], int]:
+        grants = self._grants(endpoints, max(1, slots // len(endpoints)))
         by_endpoint = {grant.config.id: grant for grant in grants}
         rows: list[claims.ClaimedRow] = []
         parked = 0
@@ -95,20 +95,20 @@ class Claimer:
             one.began_at = began_at
         return claimed, parked
 
-    def _grants(self, turns: list[Turn], share: int) -> list[_Grant]:
-        configs = self.configs.of({turn.endpoint_id: turn.version for turn in turns})
+    def _grants(self, endpoints: list[LockedEndpoint], share: int) -> list[_Admitted]:
+        configs = self.configs.of({locked.endpoint_id: locked.version for locked in endpoints})
         grants = []
-        for turn in turns:
-            config = configs.get(turn.endpoint_id)
+        for locked in endpoints:
+            config = configs.get(locked.endpoint_id)
             if config is None:
-                claims.pause(turn.endpoint_id, UNUSABLE_PAUSE_SECONDS)
+                claims.pause(locked.endpoint_id, UNUSABLE_PAUSE_SECONDS)
                 continue
-            grant = _grant(turn, config, share)
+            grant = _grant(locked, config, share)
             if grant.room:
                 grants.append(grant)
         return grants
 
-    def _note(self, grants: list[_Grant], rows: list[claims.ClaimedRow], token: UUID) -> float:
+    def _note(self, grants: list[_Admitted], rows: list[claims.ClaimedRow], token: UUID) -> float:
         """Write tokens and probes to the health rows; returns the moment by the database's clock."""
         counts: dict[int, int] = {}
         for row in rows:
@@ -117,48 +117,48 @@ class Claimer:
             change for grant in grants if (n := counts.get(grant.config.id)) and (change := _change(grant, n, token))
         ]
         if changed:
-            claims.save_turns(changed)
-        return grants[0].turn.now.timestamp() if grants else time.time()
+            claims.save_admissions(changed)
+        return grants[0].endpoint.now.timestamp() if grants else time.time()
 
 
-def _grant(turn: Turn, config: Config, share: int) -> _Grant:
-    admitted = admission(_breaker_of(turn), turn.now)
+def _grant(endpoint: LockedEndpoint, config: Config, share: int) -> _Admitted:
+    admitted = admission(_breaker_of(endpoint), endpoint.now)
     room = {Admission.SEND: share, Admission.PROBE: 1, Admission.HOLD: 0}[admitted]
     if config.rate is not None and room:
-        room, _ = take(Bucket(turn.tokens, turn.tokens_at), config.rate, turn.now, room)
-    return _Grant(turn, config, room, admitted is Admission.PROBE)
+        room, _ = take(Bucket(endpoint.tokens, endpoint.tokens_at), config.rate, endpoint.now, room)
+    return _Admitted(endpoint, config, room, admitted is Admission.PROBE)
 
 
-def _alike(grants: list[_Grant]) -> dict[tuple[bool, float], list[Room]]:
+def _alike(grants: list[_Admitted]) -> dict[tuple[bool, float], list[Quota]]:
     """Rooms that one statement can claim: with or without order, and of one lease."""
-    found: dict[tuple[bool, float], list[Room]] = {}
+    found: dict[tuple[bool, float], list[Quota]] = {}
     for grant in grants:
         config = grant.config
-        room = Room(config.id, grant.room, config.max_concurrency)
+        room = Quota(config.id, grant.room, config.max_concurrency)
         found.setdefault((config.in_order, config.lease_seconds), []).append(room)
     return found
 
 
-def _breaker_of(turn: Turn) -> Breaker:
+def _breaker_of(endpoint: LockedEndpoint) -> Breaker:
     return Breaker(
-        turn.breaker_state,
-        turn.consecutive_failures,
-        turn.cooldown_seconds,
-        turn.opened_at,
-        turn.probe_at,
-        turn.probe_token,
-        turn.probe_until,
+        endpoint.breaker_state,
+        endpoint.consecutive_failures,
+        endpoint.cooldown_seconds,
+        endpoint.opened_at,
+        endpoint.probe_at,
+        endpoint.probe_token,
+        endpoint.probe_until,
     )
 
 
-def _change(grant: _Grant, count: int, token: UUID) -> tuple[object, ...] | None:
+def _change(grant: _Admitted, count: int, token: UUID) -> tuple[object, ...] | None:
     """The health row after `count` rows were claimed, or None where nothing changes."""
-    turn, config = grant.turn, grant.config
-    bucket, breaker = Bucket(turn.tokens, turn.tokens_at), _breaker_of(turn)
+    endpoint, config = grant.endpoint, grant.config
+    bucket, breaker = Bucket(endpoint.tokens, endpoint.tokens_at), _breaker_of(endpoint)
     if config.rate is not None:
-        _, bucket = take(bucket, config.rate, turn.now, count)
+        _, bucket = take(bucket, config.rate, endpoint.now, count)
     if grant.is_probe:
-        breaker = take_probe(breaker, now=turn.now, token=token, lease_seconds=config.lease_seconds) or breaker
+        breaker = take_probe(breaker, now=endpoint.now, token=token, lease_seconds=config.lease_seconds) or breaker
     if config.rate is None and not grant.is_probe:
         return None
     return (

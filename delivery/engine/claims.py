@@ -59,7 +59,7 @@ def execute(sql: str, parameters: Any = None) -> psycopg.Cursor[Any]:
 
 
 @dataclass(slots=True)
-class Turn:
+class LockedEndpoint:
     """An endpoint whose health row this transaction holds, and that has something due."""
 
     endpoint_id: int
@@ -120,7 +120,7 @@ LEFT JOIN held ON true
 class Found:
     """Endpoints to claim from, and after which endpoint to look further; None where the range is used up."""
 
-    turns: list[Turn]
+    locked: list[LockedEndpoint]
     go_on_after: int | None
 
 
@@ -132,8 +132,8 @@ def find(after: int, until: int, most: int, floor: datetime) -> Found:
     steps = max(SCAN_LEAST, min(SCAN_MOST, most * 4))
     parameters = {"after": after, "until": until, "steps": steps, "most": most, "floor": floor}
     rows = execute(_FIND, parameters).fetchall()
-    turns = [Turn(*row[2:], row[1]) for row in rows if row[2] is not None]  # type: ignore[call-arg]
-    return Found(turns, turns[-1].endpoint_id if len(turns) >= most else rows[0][0])
+    locked = [LockedEndpoint(*row[2:], row[1]) for row in rows if row[2] is not None]  # type: ignore[call-arg]
+    return Found(locked, locked[-1].endpoint_id if len(locked) >= most else rows[0][0])
 
 
 # `= ANY(ARRAY(…))` and `OFFSET 0` leave the planner one way: by primary key. Left to itself it hashes whole tables.
@@ -204,7 +204,7 @@ SELECT s.*, p.parked FROM (SELECT count(*) AS parked FROM parked) p LEFT JOIN se
 
 
 @dataclass(slots=True)
-class Room:
+class Quota:
     """What may be claimed of one endpoint: `room` by us now, `cap` by all workers together."""
 
     endpoint_id: int
@@ -216,13 +216,13 @@ class Room:
 ClaimedRow = tuple[int, int, int, int, int, str, float, str, bytes, str]
 
 
-def claim(rooms: Sequence[Room], token: UUID, lease_seconds: float, floor: datetime) -> list[ClaimedRow]:
+def claim(rooms: Sequence[Quota], token: UUID, lease_seconds: float, floor: datetime) -> list[ClaimedRow]:
     """Lease due rows of the endpoints whose health rows this transaction holds. Never more than their rooms."""
     return execute(_CLAIM, _parameters(rooms, token, lease_seconds, floor)).fetchall()
 
 
 def claim_in_order(
-    rooms: Sequence[Room], token: UUID, lease_seconds: float, floor: datetime
+    rooms: Sequence[Quota], token: UUID, lease_seconds: float, floor: datetime
 ) -> tuple[list[ClaimedRow], int]:
     """The same for endpoints with an ordering key; also how many rows were parked to wait for their turn."""
     parameters = {**_parameters(rooms, token, lease_seconds, floor), "awaits_turn": AWAITS_TURN}
@@ -230,7 +230,7 @@ def claim_in_order(
     return [row[:-1] for row in rows if row[0] is not None], rows[0][-1]  # type: ignore[misc]
 
 
-def _parameters(rooms: Sequence[Room], token: UUID, lease_seconds: float, floor: datetime) -> dict[str, Any]:
+def _parameters(rooms: Sequence[Quota], token: UUID, lease_seconds: float, floor: datetime) -> dict[str, Any]:
     return {
         "ids": literal(room.endpoint_id for room in rooms),
         "rooms": literal(room.room for room in rooms),
@@ -340,7 +340,7 @@ SET tokens = %s, tokens_at = %s, breaker_state = %s, probe_token = %s, probe_unt
 """
 
 
-def save_turns(rows: Sequence[tuple[Any, ...]]) -> None:
+def save_admissions(rows: Sequence[tuple[Any, ...]]) -> None:
     """What a claim changed of the health rows it holds: tokens taken, a probe on its way."""
     with connection.wrap_database_errors:
         cursor().executemany(_SAVE_TURNS, rows)

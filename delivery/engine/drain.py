@@ -41,7 +41,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
-class Report:
+class DrainReport:
     """What a drain did; `more` says that something is still due."""
 
     claimed: int = 0
@@ -81,9 +81,9 @@ class Drain:
         self._database_failures = 0
         self._flush_at = time.monotonic() + FLUSH_SECONDS
         self._recorder = Recorder()
-        self.report = Report()
+        self.report = DrainReport()
 
-    def run(self) -> Report:
+    def run(self) -> DrainReport:
         """Drain until there is nothing left to do here. Raises nothing that a receiver or the database caused."""
         ends = time.monotonic() + self._budget
         try:

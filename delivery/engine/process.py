@@ -15,8 +15,8 @@ from django.db import close_old_connections
 from django.utils import timezone
 
 from delivery.engine.claiming import Claimer
-from delivery.engine.drain import Drain, Report
-from delivery.engine.resolver import Names
+from delivery.engine.drain import Drain, DrainReport
+from delivery.engine.resolver import Resolver
 from delivery.engine.transfer import TransferConfig, Transfers
 from delivery.engine.wake import wake
 from delivery.maintenance import partitions
@@ -34,7 +34,7 @@ def should_stop() -> bool:
     )
 
 
-def drain() -> Report | None:
+def drain() -> DrainReport | None:
     """Drain what is due, with what this process keeps. None where another drain of this process is at it."""
     if not _one_at_a_time.acquire(blocking=False):
         return None
@@ -72,4 +72,4 @@ def new_transfers(networks: Networks) -> Transfers:
         ca_file=settings.DELIVERY_CA_FILE,
         proxy_url=settings.DELIVERY_PROXY_URL,
     )
-    return Transfers(Names(allowed_networks=networks), config)
+    return Transfers(Resolver(allowed_networks=networks), config)

@@ -29,7 +29,7 @@ class NameFault(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Resolution:
     """What a name leads to: addresses that may be dialled, in the resolver's order, or a fault in words."""
 
     addresses: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class NamesConfig:
+class ResolverConfig:
     """Times in seconds. `canary` is a name that exists as long as our resolver works."""
 
     deadline_seconds: float = 5.0
@@ -59,24 +59,24 @@ class NamesConfig:
 
 @dataclass(slots=True)
 class _Entry:
-    answer: Answer
+    answer: Resolution
     until: float
     good_at: float = 0.0
     slow: bool = False
 
 
-class Names:
+class Resolver:
     """The process's one name cache. `addresses_of` may be injected (tests); it blocks and raises like kernel.lookup."""
 
     def __init__(
         self,
-        config: NamesConfig | None = None,
+        config: ResolverConfig | None = None,
         *,
         allowed_networks: Networks = (),
         addresses_of: Callable[[str], Sequence[str]] = lookup.addresses_of,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.config = config or NamesConfig()
+        self.config = config or ResolverConfig()
         self._allowed = tuple(allowed_networks)
         self._addresses_of = addresses_of
         self._clock = clock
@@ -89,7 +89,7 @@ class Names:
         self._answered_at = float("-inf")
         self._canary_lock = threading.Lock()
 
-    def peek(self, host: str) -> Answer | None:
+    def peek(self, host: str) -> Resolution | None:
         """The cached answer, or None where a lookup is needed. Cheap; no lock."""
         entry = self._entries.get(host)
         if entry is not None and self._clock() < entry.until:
@@ -112,7 +112,7 @@ class Names:
             lane = self._slow if entry is not None and entry.slow else self._fast
         lane.put(host)
 
-    def silence(self, host: str) -> Answer:
+    def silence(self, host: str) -> Resolution:
         """The answer for somebody who has waited for this name long enough."""
         with self._lock:
             entry = self._entries.get(host)
@@ -140,12 +140,12 @@ class Names:
         for done in callbacks:
             done(host)
 
-    def _look_up(self, host: str) -> Answer:
+    def _look_up(self, host: str) -> Resolution:
         try:
             found = tuple(self._addresses_of(host))
         except lookup.NameNotFound:
             self._answered_at = self._clock()
-            return Answer(fault=NameFault.NOT_FOUND, detail=f"{host}: there is no such name.")
+            return Resolution(fault=NameFault.NOT_FOUND, detail=f"{host}: there is no such name.")
         except Exception:  # noqa: BLE001 - whatever a resolver raises, the askers must be told
             self._try_canary(host)
             return self._blame()
@@ -153,18 +153,18 @@ class Names:
             self._answered_at = self._clock()
         return self._guarded(host, found)
 
-    def _guarded(self, host: str, found: tuple[str, ...]) -> Answer:
+    def _guarded(self, host: str, found: tuple[str, ...]) -> Resolution:
         verdicts = [(address, judge(address, self._allowed)) for address in found]
         good = tuple(address for address, verdict in verdicts if verdict.allowed)
         if good:
-            return Answer(good[:6])
+            return Resolution(good[:6])
         if not verdicts:
-            return Answer(fault=NameFault.NOT_FOUND, detail=f"{host}: the name has no address.")
+            return Resolution(fault=NameFault.NOT_FOUND, detail=f"{host}: the name has no address.")
         address, verdict = verdicts[0]
         detail = f"{host} leads to {address}, which may not be called. {verdict.explanation}"
-        return Answer(fault=NameFault.BLOCKED, detail=detail, rule=verdict.rule, blocked_address=address)
+        return Resolution(fault=NameFault.BLOCKED, detail=detail, rule=verdict.rule, blocked_address=address)
 
-    def _store(self, host: str, answer: Answer, *, slow: bool) -> None:
+    def _store(self, host: str, answer: Resolution, *, slow: bool) -> None:
         old = self._entries.get(host)
         now = self._clock()
         good_at = now if answer.addresses else (old.good_at if old else 0.0)
@@ -179,23 +179,23 @@ class Names:
             self._forget()
         self._entries[host] = _Entry(answer, now + seconds, good_at, slow)
 
-    def _stale(self, entry: _Entry | None) -> Answer | None:
+    def _stale(self, entry: _Entry | None) -> Resolution | None:
         """Old addresses are better than none while a name service is down; the guard has passed them."""
         if entry is None or not entry.answer.addresses:
             return None
         return entry.answer if self._clock() - entry.good_at < self.config.stale_seconds else None
 
-    def _negative_seconds(self, answer: Answer) -> float:
+    def _negative_seconds(self, answer: Resolution) -> float:
         if answer.addresses or answer.fault is NameFault.RESOLVER:
             return self.config.resolver_fault_seconds
         return self.config.negative_seconds
 
-    def _blame(self, *, queued: bool = False) -> Answer:
+    def _blame(self, *, queued: bool = False) -> Resolution:
         if queued:
-            return Answer(fault=NameFault.RESOLVER, detail="Too many names are silent at once; this one was not asked.")
+            return Resolution(fault=NameFault.RESOLVER, detail="Too many names are silent now; this one was not asked.")
         if self._clock() - self._answered_at < self.config.evidence_seconds:
-            return Answer(fault=NameFault.NO_ANSWER, detail="The name's servers gave no answer.")
-        return Answer(fault=NameFault.RESOLVER, detail="Our own name service gives no answers.")
+            return Resolution(fault=NameFault.NO_ANSWER, detail="The name's servers gave no answer.")
+        return Resolution(fault=NameFault.RESOLVER, detail="Our own name service gives no answers.")
 
     def _try_canary(self, host: str) -> None:
         """Nothing was answered lately: is it this name, or is it us? One thread asks, the others take its word."""

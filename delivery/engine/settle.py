@@ -21,7 +21,7 @@ from delivery.engine.verdicts import Verdict
 from delivery.latency import Recorder
 from delivery.policy import breaker as breakers
 from delivery.policy import holds
-from delivery.policy.outcomes import Kind
+from delivery.policy.outcomes import DecisionKind
 from delivery.states import State
 from kernel.live_hints import touched
 
@@ -69,7 +69,9 @@ def settle(verdicts: Sequence[Verdict], recorder: Recorder, worker: str) -> int:
     """Settle a batch; returns how many were still ours."""
     verdicts = sorted(verdicts, key=_id_of)
     with transaction.atomic():
-        may_hold = {v.claimed.config.id for v in verdicts if v.decision.is_refusal or v.decision.kind is Kind.GONE}
+        may_hold = {
+            v.claimed.config.id for v in verdicts if v.decision.is_refusal or v.decision.kind is DecisionKind.GONE
+        }
         if may_hold:
             claims.lock_endpoints(sorted(may_hold))
         everyone = {v.claimed.config.id for v in verdicts}
@@ -93,7 +95,7 @@ def _id_of(verdict: Verdict) -> int:
 
 def _concerns_health(verdict: Verdict) -> bool:
     claimed = verdict.claimed
-    return verdict.decision.kind is not Kind.SUCCESS or claimed.is_probe or bool(claimed.ordering_key)
+    return verdict.decision.kind is not DecisionKind.SUCCESS or claimed.is_probe or bool(claimed.ordering_key)
 
 
 def _columns(verdicts: Sequence[Verdict]) -> dict[str, Any]:
@@ -159,15 +161,15 @@ def _after_attempt(health: Health, verdict: Verdict) -> None:
         probe_token=claimed.token if claimed.is_probe else None,
     )
     health.streak = holds.after_attempt(health.streak, decision, verdict.status)
-    if decision.kind is Kind.SUCCESS:
+    if decision.kind is DecisionKind.SUCCESS:
         if health.last_success_at is None or (now - health.last_success_at).total_seconds() > SUCCESS_NOTED_SECONDS:
             health.last_success_at = now
-    elif decision.kind is not Kind.OURS:
+    elif decision.kind is not DecisionKind.OURS:
         health.last_failure_at = now
     if verdict.pause_seconds:
         until = now + timedelta(seconds=verdict.pause_seconds)
         health.throttled_until = max(until, health.throttled_until or until)
-    if decision.kind is Kind.GONE:
+    if decision.kind is DecisionKind.GONE:
         lifecycle.disable_endpoint(claimed.config.id, reason="The receiver answered 410: it is gone for good.")
     elif decision.is_refusal and health.streak.needs_attention:
         lifecycle.need_attention(claimed.config.id, reason=holds.hold_reason(health.streak, verdict.status))

@@ -16,7 +16,7 @@ import pycurl
 
 from delivery.engine.handles import ClientCertificate, Request, Slot, TransferConfig
 from delivery.engine.reactor import Reactor
-from delivery.engine.resolver import Answer, NameFault, Names
+from delivery.engine.resolver import NameFault, Resolution, Resolver
 from delivery.engine.results import TransferResult
 from delivery.policy.outcomes import Failure
 from kernel.addresses import AddressRefused, Target, judge, split_url
@@ -39,7 +39,7 @@ class _Parked:
 class Transfers:
     """Not thread-safe, but for `wake()`. Close it in the thread that used it."""
 
-    def __init__(self, names: Names, config: TransferConfig | None = None) -> None:
+    def __init__(self, names: Resolver, config: TransferConfig | None = None) -> None:
         self.config = config or TransferConfig()
         self._names = names
         self._reactor = Reactor(max(64, self.config.max_idle_connections))
@@ -129,7 +129,7 @@ class Transfers:
         else:
             self._end(request, Failure.BLOCKED, verdict.explanation, rule=verdict.rule, address=target.host)
 
-    def _start_named(self, request: Request, target: Target, answer: Answer, waited: float) -> None:
+    def _start_named(self, request: Request, target: Target, answer: Resolution, waited: float) -> None:
         if answer.addresses:
             pin = self._pin(target, answer.addresses)
             self._launch(request, target, waited, pin, answer.addresses)
@@ -226,7 +226,7 @@ class Transfers:
                 self._resume(parked, answer)
         self._parked_until = min((p.until for w in self._parked.values() for p in w), default=now + 3600)
 
-    def _resume(self, parked: _Parked, answer: Answer) -> None:
+    def _resume(self, parked: _Parked, answer: Resolution) -> None:
         waited = time.monotonic() - parked.since
         if waited * 1000 >= parked.request.timeout_ms and answer.addresses:
             self._end(parked.request, Failure.TIMEOUT, "The name took the whole time.", dns_seconds=waited)

@@ -13,7 +13,7 @@ from delivery.dead_letters import fingerprint
 from delivery.engine.requests import Claimed, Config
 from delivery.engine.transfer import TransferResult
 from delivery.policy import retry
-from delivery.policy.outcomes import Decision, Failure, Kind, Outcome, classify
+from delivery.policy.outcomes import Decision, DecisionKind, Failure, Outcome, classify
 from delivery.states import State
 
 POISON = "poison"
@@ -63,12 +63,12 @@ def judge(claimed: Claimed, result: TransferResult, rng: random.Random) -> Verdi
         not_found_is_transient=config.schedule.not_found_is_transient,
         body_rule=config.body_rule,
     )
-    if decision.kind is Kind.SUCCESS:
+    if decision.kind is DecisionKind.SUCCESS:
         return Verdict(claimed, result, decision, State.DELIVERED.value, 1, outcome=decision.outcome.value)
     verdict = Verdict(
         claimed, result, decision, State.FAILED.value, 0, outcome=decision.outcome.value, error=error_of(result)
     )
-    verdict.rescue_count = claimed.rescue_count if decision.kind is Kind.OURS else 0
+    verdict.rescue_count = claimed.rescue_count if decision.kind is DecisionKind.OURS else 0
     _AFTER[decision.kind](verdict, config, rng)
     if verdict.state == State.DEAD_LETTER.value:
         verdict.fingerprint = fingerprint(config.id, verdict.outcome, verdict.status or None, verdict.error)
@@ -77,7 +77,7 @@ def judge(claimed: Claimed, result: TransferResult, rng: random.Random) -> Verdi
 
 def unbuildable(claimed: Claimed, error: Exception, rng: random.Random) -> Verdict:
     """Our own code failed on this row: it alone waits, and five times running make it a dead letter, `poison`."""
-    decision = Decision(Outcome.OWN_FAULT, Kind.OURS)
+    decision = Decision(Outcome.OWN_FAULT, DecisionKind.OURS)
     verdict = Verdict(claimed, None, decision, State.FAILED.value, 0, outcome=decision.outcome.value)
     verdict.error = f"The request could not be built: {type(error).__name__}."
     verdict.rescue_count = claimed.rescue_count + 1
@@ -92,7 +92,12 @@ def unbuildable(claimed: Claimed, error: Exception, rng: random.Random) -> Verdi
 def refused_by_template(claimed: Claimed, detail: str) -> Verdict:
     """The event lacks what the postback needs: nothing was sent, and nothing will change by trying again."""
     verdict = Verdict(
-        claimed, None, Decision(Outcome.BLOCKED, Kind.PERMANENT), State.DEAD_LETTER.value, 1, error=detail[:MAX_ERROR]
+        claimed,
+        None,
+        Decision(Outcome.BLOCKED, DecisionKind.PERMANENT),
+        State.DEAD_LETTER.value,
+        1,
+        error=detail[:MAX_ERROR],
     )
     verdict.outcome = Outcome.BLOCKED.value
     verdict.fingerprint = fingerprint(claimed.config.id, verdict.outcome, None, verdict.error)
@@ -155,9 +160,9 @@ def _ours(verdict: Verdict, config: Config, rng: random.Random) -> None:
 
 
 _AFTER = {
-    Kind.TRANSIENT: _transient,
-    Kind.THROTTLE: _throttle,
-    Kind.PERMANENT: _permanent,
-    Kind.GONE: _gone,
-    Kind.OURS: _ours,
+    DecisionKind.TRANSIENT: _transient,
+    DecisionKind.THROTTLE: _throttle,
+    DecisionKind.PERMANENT: _permanent,
+    DecisionKind.GONE: _gone,
+    DecisionKind.OURS: _ours,
 }

@@ -7,7 +7,7 @@ import structlog
 from celery import current_app
 from django.db import transaction
 
-from kernel.wakeups import Bell
+from kernel.wakeups import Wakeups
 
 EXPIRES_SECONDS = 10
 DRAIN = "delivery.drain"
@@ -25,7 +25,7 @@ def publish(name: str) -> bool:
     return True
 
 
-_bell = Bell(publish, "wake")
+_bell = Wakeups(publish, "wake")
 
 
 def _ring() -> None:

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
 
-from delivery.policy.outcomes import Decision, Kind
+from delivery.policy.outcomes import Decision, DecisionKind
 
 MAX_COOLDOWN_SECONDS = 3600
 SLOW_P95_MS = 5000.0
@@ -62,7 +62,7 @@ def effect_of(decision: Decision) -> Effect:
         return Effect.SUCCESS
     if decision.counts_for_breaker:
         return Effect.FAILURE
-    return Effect.VOID if decision.kind is Kind.OURS else Effect.NEUTRAL
+    return Effect.VOID if decision.kind is DecisionKind.OURS else Effect.NEUTRAL
 
 
 def effective_threshold(threshold: int, p95_ms: float | None) -> int:

@@ -51,7 +51,7 @@ class Failure(StrEnum):
     ABORTED = "aborted"
 
 
-class Kind(StrEnum):
+class DecisionKind(StrEnum):
     """What happens to the delivery after this outcome."""
 
     SUCCESS = "success"
@@ -85,13 +85,13 @@ EXPLANATIONS: dict[Outcome, str] = {
 }
 
 _BY_FAILURE = {
-    Failure.TIMEOUT: (Outcome.TIMEOUT, Kind.TRANSIENT),
-    Failure.CONNECTION: (Outcome.CONNECTION, Kind.TRANSIENT),
-    Failure.DNS: (Outcome.DNS, Kind.TRANSIENT),
-    Failure.TLS: (Outcome.TLS, Kind.TRANSIENT),
-    Failure.BLOCKED: (Outcome.BLOCKED, Kind.PERMANENT),
-    Failure.OWN_FAULT: (Outcome.OWN_FAULT, Kind.OURS),
-    Failure.ABORTED: (Outcome.OWN_FAULT, Kind.OURS),
+    Failure.TIMEOUT: (Outcome.TIMEOUT, DecisionKind.TRANSIENT),
+    Failure.CONNECTION: (Outcome.CONNECTION, DecisionKind.TRANSIENT),
+    Failure.DNS: (Outcome.DNS, DecisionKind.TRANSIENT),
+    Failure.TLS: (Outcome.TLS, DecisionKind.TRANSIENT),
+    Failure.BLOCKED: (Outcome.BLOCKED, DecisionKind.PERMANENT),
+    Failure.OWN_FAULT: (Outcome.OWN_FAULT, DecisionKind.OURS),
+    Failure.ABORTED: (Outcome.OWN_FAULT, DecisionKind.OURS),
 }
 
 
@@ -134,34 +134,34 @@ class Decision:
     """An outcome with its consequences; what is not said here is the caller's policy (delay, attempts left)."""
 
     outcome: Outcome
-    kind: Kind
+    kind: DecisionKind
     pause_endpoint_seconds: float | None = None
 
     @property
     def is_success(self) -> bool:
-        return self.kind is Kind.SUCCESS
+        return self.kind is DecisionKind.SUCCESS
 
     @property
     def is_transient(self) -> bool:
-        return self.kind is Kind.TRANSIENT
+        return self.kind is DecisionKind.TRANSIENT
 
     @property
     def is_permanent(self) -> bool:
-        return self.kind is Kind.PERMANENT
+        return self.kind is DecisionKind.PERMANENT
 
     @property
     def pauses_endpoint(self) -> bool:
         """The endpoint waits: `pause_endpoint_seconds`, or one backoff step where that is None."""
-        return self.kind is Kind.THROTTLE
+        return self.kind is DecisionKind.THROTTLE
 
     @property
     def disables_endpoint(self) -> bool:
-        return self.kind is Kind.GONE
+        return self.kind is DecisionKind.GONE
 
     @property
     def costs_attempt(self) -> bool:
         """Throttled answers cost none until there were more than `max_attempts` of them running: the caller counts."""
-        return self.kind in (Kind.SUCCESS, Kind.TRANSIENT, Kind.PERMANENT)
+        return self.kind in (DecisionKind.SUCCESS, DecisionKind.TRANSIENT, DecisionKind.PERMANENT)
 
     @property
     def counts_for_breaker(self) -> bool:
@@ -169,11 +169,11 @@ class Decision:
 
     @property
     def resets_breaker(self) -> bool:
-        return self.kind is Kind.SUCCESS
+        return self.kind is DecisionKind.SUCCESS
 
     @property
     def is_refusal(self) -> bool:
-        return self.outcome in REFUSALS and self.kind is Kind.PERMANENT
+        return self.outcome in REFUSALS and self.kind is DecisionKind.PERMANENT
 
 
 def classify(
@@ -197,34 +197,34 @@ def classify(
     if 200 <= status < 300:
         return _by_body(body_rule, body_head) if body_rule else _DELIVERED
     if status == 429:
-        return Decision(Outcome.THROTTLED, Kind.THROTTLE, parse_retry_after(retry_after, now))
+        return Decision(Outcome.THROTTLED, DecisionKind.THROTTLE, parse_retry_after(retry_after, now))
     if status == 503 and (wait := parse_retry_after(retry_after, now)) is not None:
-        return Decision(Outcome.THROTTLED, Kind.THROTTLE, wait)
+        return Decision(Outcome.THROTTLED, DecisionKind.THROTTLE, wait)
     return _by_status(status, transient_codes, not_found_is_transient)
 
 
-_DELIVERED = Decision(Outcome.DELIVERED, Kind.SUCCESS)
+_DELIVERED = Decision(Outcome.DELIVERED, DecisionKind.SUCCESS)
 
 
 def _by_status(status: int, transient_codes: Collection[int], not_found_is_transient: bool) -> Decision:
     if status == 410:
-        return Decision(Outcome.GONE, Kind.GONE)
+        return Decision(Outcome.GONE, DecisionKind.GONE)
     if 300 <= status < 400:
-        return Decision(Outcome.REDIRECT, Kind.PERMANENT)
+        return Decision(Outcome.REDIRECT, DecisionKind.PERMANENT)
     if status in TRANSIENT_STATUS:
-        return Decision(Outcome.TIMEOUT if status == 408 else Outcome.SERVER_ERROR, Kind.TRANSIENT)
+        return Decision(Outcome.TIMEOUT if status == 408 else Outcome.SERVER_ERROR, DecisionKind.TRANSIENT)
     if 400 <= status < 500 or status in PERMANENT_5XX:
         excused = status in transient_codes or (status == 404 and not_found_is_transient)
-        return Decision(Outcome.REJECTED, Kind.TRANSIENT if excused else Kind.PERMANENT)
-    return Decision(Outcome.SERVER_ERROR, Kind.TRANSIENT)
+        return Decision(Outcome.REJECTED, DecisionKind.TRANSIENT if excused else DecisionKind.PERMANENT)
+    return Decision(Outcome.SERVER_ERROR, DecisionKind.TRANSIENT)
 
 
 def _by_body(rule: BodyRule, head: bytes) -> Decision:
     text = _folded(head.decode("utf-8", "replace"))
     if _says(text, rule.duplicate):
-        return Decision(Outcome.DUPLICATE, Kind.SUCCESS)
+        return Decision(Outcome.DUPLICATE, DecisionKind.SUCCESS)
     if _says(text, rule.refused) or (rule.success and not _says(text, rule.success)):
-        return Decision(Outcome.REFUSED, Kind.PERMANENT)
+        return Decision(Outcome.REFUSED, DecisionKind.PERMANENT)
     return _DELIVERED
 
 

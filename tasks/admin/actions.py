@@ -22,7 +22,7 @@ Run = Callable[..., str]
 
 
 @dataclass(frozen=True)
-class Verb:
+class Action:
     """`run(ids, actor=, reason=)` does it and returns the sentence for the message. `states`: where it makes sense."""
 
     name: str
@@ -37,14 +37,14 @@ class Verb:
         return self.name.capitalize()
 
 
-def require(request: HttpRequest, verb: Verb) -> None:
+def require(request: HttpRequest, verb: Action) -> None:
     """Asked again inside the verb: a hidden button is no protection."""
     if not request.user.has_perm(verb.permission):
         raise PermissionDenied
 
 
 def on_one(
-    admin: ModelAdmin, request: HttpRequest, object_id: str, verb: Verb, refusals: tuple[type[Exception], ...] = ()
+    admin: ModelAdmin, request: HttpRequest, object_id: str, verb: Action, refusals: tuple[type[Exception], ...] = ()
 ) -> HttpResponse:
     """GET asks, POST does it."""
     require(request, verb)
@@ -68,7 +68,7 @@ def on_one(
     )
 
 
-def on_selection(admin: ModelAdmin, request: HttpRequest, queryset: QuerySet, verb: Verb) -> HttpResponse | None:
+def on_selection(admin: ModelAdmin, request: HttpRequest, queryset: QuerySet, verb: Action) -> HttpResponse | None:
     """The rows that were ticked, up to a thousand, and of them those in a state where the verb makes sense."""
     require(request, verb)
     ids = list(queryset.filter(state__in=verb.states).order_by("pk").values_list("pk", flat=True)[: MAX_SELECTED + 1])
@@ -87,7 +87,7 @@ def on_selection(admin: ModelAdmin, request: HttpRequest, queryset: QuerySet, ve
     return None
 
 
-def _ask(admin: ModelAdmin, request: HttpRequest, verb: Verb, number: int, form: ReasonForm) -> HttpResponse:
+def _ask(admin: ModelAdmin, request: HttpRequest, verb: Action, number: int, form: ReasonForm) -> HttpResponse:
     hidden = [("action", request.POST["action"]), ("select_across", request.POST.get("select_across", "0"))]
     hidden += [(ACTION_CHECKBOX_NAME, pk) for pk in request.POST.getlist(ACTION_CHECKBOX_NAME)]
     plural = admin.opts.verbose_name_plural if number != 1 else admin.opts.verbose_name
@@ -104,7 +104,7 @@ def _ask(admin: ModelAdmin, request: HttpRequest, verb: Verb, number: int, form:
     )
 
 
-def _run(admin: ModelAdmin, request: HttpRequest, model: Any, ids: Sequence[int], verb: Verb, reason: str) -> None:
+def _run(admin: ModelAdmin, request: HttpRequest, model: Any, ids: Sequence[int], verb: Action, reason: str) -> None:
     for start in range(0, len(ids), CHUNK):
         part = ids[start : start + CHUNK]
         said = verb.run(part, actor=actor_of(request), reason=reason)

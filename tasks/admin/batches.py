@@ -16,7 +16,7 @@ from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
 from delivery.admin.lists import KeptAdmin
-from tasks.admin.actions import Verb, on_one
+from tasks.admin.actions import Action, on_one
 from tasks.admin.tasks import KindFilter
 from tasks.engine import lifecycle
 from tasks.kinds import chaining
@@ -37,7 +37,7 @@ BAR = (
     ' dark:bg-base-700" role="img" aria-label="{0} %"><span class="bg-primary-600 block h-1.5" style="width: {0}%">'
     '</span></span><span class="whitespace-nowrap">{1} of {2}</span></span>'
 )
-CANCEL = Verb(
+CANCEL = Action(
     "cancel",
     "tasks.cancel_batch",
     ("Every task of it that is not finished is stopped.", "Jobs at a provider: the provider's answer decides."),

@@ -16,7 +16,7 @@ from unfold.widgets import UnfoldAdminSelectWidget
 
 from kernel.live_hints import touched
 from tasks import kinds, providers
-from tasks.admin.actions import Verb, on_one
+from tasks.admin.actions import Action, on_one
 from tasks.engine import wake
 from tasks.models import KindPolicy
 from tasks.reading import labels
@@ -36,8 +36,8 @@ def _resume(ids: Sequence[int], *, actor: str, reason: str) -> str:
     return "Resumed: waiting tasks start now."
 
 
-PAUSE = Verb("pause", "tasks.pause_kind", ("Nothing new of this kind starts; running tasks go on.",), _pause)
-RESUME = Verb("resume", "tasks.pause_kind", ("Waiting tasks of this kind start at once.",), _resume)
+PAUSE = Action("pause", "tasks.pause_kind", ("Nothing new of this kind starts; running tasks go on.",), _pause)
+RESUME = Action("resume", "tasks.pause_kind", ("Waiting tasks of this kind start at once.",), _resume)
 
 
 class PolicyForm(forms.ModelForm):

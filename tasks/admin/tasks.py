@@ -17,7 +17,7 @@ from unfold.enums import ActionVariant
 
 from delivery.admin.lists import KeptAdmin
 from tasks import kinds, providers
-from tasks.admin.actions import Verb, on_one, on_selection
+from tasks.admin.actions import Action, on_one, on_selection
 from tasks.engine import lifecycle
 from tasks.errors import WrongState
 from tasks.models import ExternalJob, KindPolicy, Task
@@ -52,14 +52,14 @@ def _said(number: int, done: str) -> str:
     return f"{number:,} {'task was' if number == 1 else 'tasks were'} {done}."
 
 
-REDRIVE = Verb(
+REDRIVE = Action(
     "redrive",
     "tasks.redrive_task",
     ("It gets new attempts; a job at a provider is paid for again.", "Has the cause been corrected?"),
     _redrive,
     (State.DEAD_LETTER.value,),
 )
-CANCEL = Verb(
+CANCEL = Action(
     "cancel",
     "tasks.cancel_task",
     ("It is stopped, and its subscriber is told.", "If a provider has it, the provider's answer decides."),
@@ -67,7 +67,7 @@ CANCEL = Verb(
     OPEN_STATES,
     is_danger=True,
 )
-DISCARD = Verb(
+DISCARD = Action(
     "discard",
     "tasks.cancel_task",
     ("It is given up for good and becomes cancelled; its history stays.",),
@@ -165,7 +165,7 @@ class TaskAdmin(KeptAdmin):
         panel = {"panel": _panel(task, request)} if task else {}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **panel})
 
-    def _may(self, request: HttpRequest, verb: Verb, object_id: Any) -> bool:
+    def _may(self, request: HttpRequest, verb: Action, object_id: Any) -> bool:
         """Buttons are shown only where the verb makes sense in the state the task is in."""
         fits = object_id is None or Task.objects.filter(pk=object_id, state__in=verb.states).exists()
         return fits and request.user.has_perm(verb.permission)

@@ -1,4 +1,4 @@
-"""The events that tell subscribers how their work ended. Pure: rows in, new events out; the ledger records them.
+"""The events that tell subscribers how their work ended. Pure: rows in, new events out; the unit records them.
 
 They say what happened and where to look, not the result itself: that is read from the API, with the reader's rights.
 Their uids are derived, so that the database itself refuses a second announcement of the same end.

@@ -1,6 +1,6 @@
 """A batch's counters and its end. The counters always equal a recount of its tasks by state.
 
-`count` runs inside the ledger's transaction, after the tasks are locked: batches are locked in id order.
+`count` runs inside the unit's transaction, after the tasks are locked: batches are locked in id order.
 """
 
 from collections import Counter

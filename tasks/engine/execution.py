@@ -10,7 +10,7 @@ import structlog
 from kernel import correlation
 from tasks import kinds
 from tasks.engine import lifecycle, limits
-from tasks.engine.unit_of_work import Ledger
+from tasks.engine.unit_of_work import UnitOfWork
 from tasks.errors import RunFailed
 from tasks.models import Task
 from tasks.states import Cause, State
@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """What a run came to: a result, or a typed failure."""
 
     result: Any = None
@@ -31,7 +31,7 @@ class Outcome:
 def claim(kind: str, now: datetime) -> Task | None:
     """Take the next due task of an internal kind, within its limits."""
     kinds.policy_for(kind)
-    with Ledger.opened(cause=Cause.WORKER, now=now) as ledger:
+    with UnitOfWork.opened(cause=Cause.WORKER, now=now) as unit:
         policy = limits.locked_policy(kind)
         if policy is None or limits.room(policy, now) < 1:
             return None
@@ -41,12 +41,12 @@ def claim(kind: str, now: datetime) -> Task | None:
         if task is None:
             return None
         deadline = policy.attempt_deadline(now)
-        lifecycle.start(ledger, task, deadline=deadline, lease_token=uuid.uuid4(), leased_until=deadline + LEASE_SLACK)
+        lifecycle.start(unit, task, deadline=deadline, lease_token=uuid.uuid4(), leased_until=deadline + LEASE_SLACK)
         limits.spend(policy, 1, now)
     return task
 
 
-def perform(task: Task) -> Outcome:
+def perform(task: Task) -> RunOutcome:
     """Run it and normalise what came of it. Never raises."""
     kind = kinds.get(task.kind)
     with correlation.bind(task.correlation_id):
@@ -54,21 +54,21 @@ def perform(task: Task) -> Outcome:
             result = kind.run(task) if kind.run else None
             problem = kind.accept(task.input, result)
         except RunFailed as failure:
-            return Outcome(failure=failure)
+            return RunOutcome(failure=failure)
         except Exception as error:
             log.exception("run_broke", task=task.pk, kind=task.kind)
-            return Outcome(failure=RunFailed("run_broke", f"The run broke ({type(error).__name__}); see the log."))
+            return RunOutcome(failure=RunFailed("run_broke", f"The run broke ({type(error).__name__}); see the log."))
     if problem:
-        return Outcome(failure=RunFailed("result_rejected", problem))
-    return Outcome(result)
+        return RunOutcome(failure=RunFailed("result_rejected", problem))
+    return RunOutcome(result)
 
 
-def settle(task: Task, outcome: Outcome, now: datetime) -> bool:
+def settle(task: Task, outcome: RunOutcome, now: datetime) -> bool:
     """Write the outcome, unless the lease was taken over meanwhile."""
-    with Ledger.opened(cause=Cause.WORKER, now=now) as ledger:
-        for locked in ledger.lock([task.pk], lease_token=task.lease_token, state=State.RUNNING):
+    with UnitOfWork.opened(cause=Cause.WORKER, now=now) as unit:
+        for locked in unit.lock([task.pk], lease_token=task.lease_token, state=State.RUNNING):
             if outcome.failure is None:
-                return lifecycle.succeed(ledger, locked, outcome.result)
+                return lifecycle.succeed(unit, locked, outcome.result)
             failure = outcome.failure
-            return lifecycle.fail(ledger, locked, code=failure.code, text=failure.detail, permanent=failure.permanent)
+            return lifecycle.fail(unit, locked, code=failure.code, text=failure.detail, permanent=failure.permanent)
     return False

@@ -7,7 +7,7 @@
                               │                ▼
                               └─────────── dead_letter ──discard──▶ cancelled ◀──cancel── (every open state)
 
-The verbs that take a ledger work on a task which that ledger has locked; the others are transactions of their own and
+The verbs that take a unit work on a task which that unit has locked; the others are transactions of their own and
 must not be mixed into one. A provider's word can only move a task forward: what goes back (retry, rescue, redrive) is
 our own decision, and its transition says so.
 """
@@ -19,7 +19,7 @@ from typing import Any
 
 from tasks import kinds
 from tasks.engine import backoff, clock
-from tasks.engine.unit_of_work import Ledger, Step
+from tasks.engine.unit_of_work import Step, UnitOfWork
 from tasks.models import Task
 from tasks.states import FINAL_STATES, OPEN_STATES, Cause, State
 
@@ -47,9 +47,9 @@ TABLE = (PROMOTE, START, UPSTREAM_COMPLETED, SUCCEED, RETRY, BURY, CANCEL, REDRI
 # --- verbs on a locked task -----------------------------------------------------------------------------------
 
 
-def start(ledger: Ledger, task: Task, *, deadline: datetime, detail: str = "", **lease: Any) -> bool:
+def start(unit: UnitOfWork, task: Task, *, deadline: datetime, detail: str = "", **lease: Any) -> bool:
     """An attempt begins: charged now, given back by `not_started` if it came to nothing."""
-    return ledger.move(
+    return unit.move(
         task,
         START,
         reason="started",
@@ -57,103 +57,101 @@ def start(ledger: Ledger, task: Task, *, deadline: datetime, detail: str = "", *
         attempt_count=task.attempt_count + 1,
         fetch_count=0,
         progress=0,
-        started_at=task.started_at or ledger.now,
+        started_at=task.started_at or unit.now,
         deadline_at=deadline,
         **lease,
     )
 
 
-def upstream_completed(ledger: Ledger, task: Task, *, detail: str = "") -> bool:
+def upstream_completed(unit: UnitOfWork, task: Task, *, detail: str = "") -> bool:
     """The provider says it is done; the result has to be fetched, and is due at once."""
-    ledger.wake("tasks.fetch")
-    return ledger.move(
-        task, UPSTREAM_COMPLETED, reason="completed", detail=detail, next_attempt_at=ledger.now, fetch_count=0
+    unit.wake("tasks.fetch")
+    return unit.move(
+        task, UPSTREAM_COMPLETED, reason="completed", detail=detail, next_attempt_at=unit.now, fetch_count=0
     )
 
 
-def succeed(ledger: Ledger, task: Task, result: Any) -> bool:
-    return ledger.move(
-        task, SUCCEED, reason="result_accepted", result=result, progress=100, error_code="", error_text=""
-    )
+def succeed(unit: UnitOfWork, task: Task, result: Any) -> bool:
+    return unit.move(task, SUCCEED, reason="result_accepted", result=result, progress=100, error_code="", error_text="")
 
 
-def fail(ledger: Ledger, task: Task, *, code: str, text: str, permanent: bool = False, reason: str = "") -> bool:
+def fail(unit: UnitOfWork, task: Task, *, code: str, text: str, permanent: bool = False, reason: str = "") -> bool:
     """An attempt came to nothing: another one later, a dead letter, or the end that somebody asked for meanwhile.
 
     `reason` is our own word for the transition where `code` is the provider's.
     """
     reason = reason or code
     if task.cancel_requested_at is not None:
-        return _cancelled(ledger, task, reason=reason, detail=text)
+        return _cancelled(unit, task, reason=reason, detail=text)
     error = {"error_code": code[:60], "error_text": text[:2000]}
     if permanent or task.attempt_count >= task.attempt_limit:
-        return ledger.move(task, BURY, reason=reason, detail=text, **error)
+        return unit.move(task, BURY, reason=reason, detail=text, **error)
     wait = backoff.before_attempt(task.attempt_count)
-    return ledger.move(
+    return unit.move(
         task,
         RETRY,
         reason=reason,
         detail=text,
-        next_attempt_at=ledger.now + timedelta(seconds=wait),
+        next_attempt_at=unit.now + timedelta(seconds=wait),
         progress=0,
         **error,
     )
 
 
-def not_started(ledger: Ledger, task: Task, *, code: str, text: str, wait_seconds: float) -> bool:
+def not_started(unit: UnitOfWork, task: Task, *, code: str, text: str, wait_seconds: float) -> bool:
     """The start certainly came to nothing (429, 5xx, no connection): waits, and the attempt is not charged."""
     if task.cancel_requested_at is not None:
-        return _cancelled(ledger, task, reason=code, detail=text)
-    return ledger.move(
+        return _cancelled(unit, task, reason=code, detail=text)
+    return unit.move(
         task,
         RETRY,
         reason=code,
         detail=text,
         attempt_count=max(0, task.attempt_count - 1),
-        next_attempt_at=ledger.now + timedelta(seconds=wait_seconds),
+        next_attempt_at=unit.now + timedelta(seconds=wait_seconds),
         error_code=code[:60],
         error_text=text[:2000],
     )
 
 
-def rescue(ledger: Ledger, task: Task, *, detail: str, back_to_retrying: bool = False) -> bool:
+def rescue(unit: UnitOfWork, task: Task, *, detail: str, back_to_retrying: bool = False) -> bool:
     """Whoever held the lease is gone. Costs no attempt; the fifth in a row makes it a dead letter, `poison`."""
     count = task.rescue_count + 1
     if task.cancel_requested_at is not None and back_to_retrying:
-        return _cancelled(ledger, task, reason="rescued", detail=detail)
+        return _cancelled(unit, task, reason="rescued", detail=detail)
     if count >= MAX_RESCUES:
         text = f"{detail} That happened {count} times in a row, so it is not tried again by itself."
         error = {"error_code": "poison", "error_text": text}
-        return ledger.move(task, BURY, reason="poison", detail=detail, rescue_count=count, **error)
+        return unit.move(task, BURY, reason="poison", detail=detail, rescue_count=count, **error)
     if not back_to_retrying:
-        return ledger.move(task, RESCUE, reason="rescued", detail=detail, rescue_count=count)
-    return ledger.move(
+        return unit.move(task, RESCUE, reason="rescued", detail=detail, rescue_count=count)
+    return unit.move(
         task,
         RETRY,
         reason="rescued",
         detail=detail,
         rescue_count=count,
         attempt_count=max(0, task.attempt_count - 1),
-        next_attempt_at=ledger.now,
+        next_attempt_at=unit.now,
     )
 
 
-def adopted(ledger: Ledger, task: Task) -> bool:
+def adopted(unit: UnitOfWork, task: Task) -> bool:
     """The provider has the job of a start whose answer never came: it goes on, and the timeline says why."""
     detail = "The start call's answer never came; the provider was asked, and has the job."
-    return ledger.move(task, RESCUE, reason="adopted", detail=detail)
+    return unit.move(task, RESCUE, reason="adopted", detail=detail)
 
 
-def cancelled_by_provider(ledger: Ledger, task: Task, *, text: str) -> bool:
+def cancelled_by_provider(unit: UnitOfWork, task: Task, *, text: str) -> bool:
     """The provider stopped it: the end if somebody asked for it, else an attempt that failed."""
     if task.cancel_requested_at is not None:
-        return _cancelled(ledger, task, reason="cancelled_by_provider", detail=text)
-    return fail(ledger, task, code="cancelled_by_provider", text=text or "The provider cancelled the job.")
+        return _cancelled(unit, task, reason="cancelled_by_provider", detail=text)
+    return fail(unit, task, code="cancelled_by_provider", text=text or "The provider cancelled the job.")
 
 
-def _cancelled(ledger: Ledger, task: Task, *, reason: str, detail: str) -> bool:
-    asked = task.cancel_requested_at or ledger.now
-    return ledger.move(task, CANCEL, reason=reason, detail=detail, cancel_requested_at=asked)
+def _cancelled(unit: UnitOfWork, task: Task, *, reason: str, detail: str) -> bool:
+    asked = task.cancel_requested_at or unit.now
+    return unit.move(task, CANCEL, reason=reason, detail=detail, cancel_requested_at=asked)
 
 
 # --- verbs that are transactions of their own -----------------------------------------------------------------
@@ -163,10 +161,10 @@ def promote_due(now: datetime, limit: int = CHUNK) -> int:
     """Scheduled tasks whose time has come are queued; returns how many."""
     due = Task.objects.filter(state=State.SCHEDULED, next_attempt_at__lte=now).order_by("next_attempt_at")
     ids = list(due.values_list("pk", flat=True)[:limit])
-    with Ledger.opened(cause=Cause.SCHEDULE, now=now) as ledger:
-        for task in ledger.lock(ids):
-            ledger.move(task, PROMOTE, reason="due")
-            ledger.wake("tasks.start" if task.kind in kinds.EXTERNAL else "tasks.run_internal")
+    with UnitOfWork.opened(cause=Cause.SCHEDULE, now=now) as unit:
+        for task in unit.lock(ids):
+            unit.move(task, PROMOTE, reason="due")
+            unit.wake("tasks.start" if task.kind in kinds.EXTERNAL else "tasks.run_internal")
     return len(ids)
 
 
@@ -179,14 +177,14 @@ def cancel(
     """
     wanted = list(dict.fromkeys(ids))
     answers = dict.fromkeys(wanted, "refused")
-    with Ledger.opened(cause=cause, now=now or clock.now(), actor=actor) as ledger:
-        for task in ledger.lock(wanted):
+    with UnitOfWork.opened(cause=cause, now=now or clock.now(), actor=actor) as unit:
+        for task in unit.lock(wanted):
             if task.state == State.RUNNING:
                 answers[task.pk] = "cancelling"
                 if task.cancel_requested_at is None:
-                    ledger.amend(task, cancel_requested_at=ledger.now)
-                    ledger.wake("tasks.sweep")
-            elif _cancelled(ledger, task, reason="cancelled", detail=reason):
+                    unit.amend(task, cancel_requested_at=unit.now)
+                    unit.wake("tasks.sweep")
+            elif _cancelled(unit, task, reason="cancelled", detail=reason):
                 answers[task.pk] = "cancelled"
     return answers
 
@@ -207,8 +205,8 @@ def redrive(
 ) -> set[int]:
     """Dead letters get new attempts, as many as their kind allows now; their batches open again. Answers who moved."""
     moved = set()
-    with Ledger.opened(cause=cause, now=now or clock.now(), actor=actor) as ledger:
-        tasks = ledger.lock(ids)
+    with UnitOfWork.opened(cause=cause, now=now or clock.now(), actor=actor) as unit:
+        tasks = unit.lock(ids)
         limits = {name: kinds.policy_for(name).attempt_limit for name in {task.kind for task in tasks}}
         for task in tasks:
             fresh = {
@@ -218,11 +216,11 @@ def redrive(
                 "fetch_count": 0,
                 "progress": 0,
                 "cancel_requested_at": None,
-                "next_attempt_at": ledger.now,
+                "next_attempt_at": unit.now,
             }
-            if ledger.move(task, REDRIVE, reason="redriven", detail=reason, **fresh):
+            if unit.move(task, REDRIVE, reason="redriven", detail=reason, **fresh):
                 moved.add(task.pk)
-                ledger.wake("tasks.start" if task.kind in kinds.EXTERNAL else "tasks.run_internal")
+                unit.wake("tasks.start" if task.kind in kinds.EXTERNAL else "tasks.run_internal")
     return moved
 
 
@@ -230,5 +228,5 @@ def discard(
     ids: Iterable[int], *, actor: str, reason: str, cause: Cause = Cause.API, now: datetime | None = None
 ) -> set[int]:
     """Dead letters that nobody wants any more become cancelled. Answers who moved."""
-    with Ledger.opened(cause=cause, now=now or clock.now(), actor=actor) as ledger:
-        return {task.pk for task in ledger.lock(ids) if ledger.move(task, DISCARD, reason="discarded", detail=reason)}
+    with UnitOfWork.opened(cause=cause, now=now or clock.now(), actor=actor) as unit:
+        return {task.pk for task in unit.lock(ids) if unit.move(task, DISCARD, reason="discarded", detail=reason)}

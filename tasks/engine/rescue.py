@@ -10,7 +10,7 @@ import structlog
 
 from tasks import kinds
 from tasks.engine import lifecycle
-from tasks.engine.unit_of_work import Ledger
+from tasks.engine.unit_of_work import UnitOfWork
 from tasks.models import Task
 from tasks.states import Cause, State
 
@@ -26,17 +26,17 @@ def expired_leases(now: datetime) -> int:
     ids = list(abandoned.order_by("pk").values_list("pk", flat=True)[:LIMIT])
     if not ids:
         return 0
-    with Ledger.opened(cause=Cause.WORKER, now=now) as ledger:
-        tasks = ledger.lock(ids, leased_until__lt=now)
+    with UnitOfWork.opened(cause=Cause.WORKER, now=now) as unit:
+        tasks = unit.lock(ids, leased_until__lt=now)
         for task in tasks:
             if task.state == State.RUNNING:
                 detail = "The worker that ran it is gone; its lease expired."
-                lifecycle.rescue(ledger, task, detail=detail, back_to_retrying=True)
-                ledger.wake("tasks.run_internal")
+                lifecycle.rescue(unit, task, detail=detail, back_to_retrying=True)
+                unit.wake("tasks.run_internal")
             elif task.state == State.FETCHING:
                 detail = "The worker that fetched the result is gone; its lease expired."
-                if lifecycle.rescue(ledger, task, detail=detail) and not task.is_final:
-                    ledger.amend(task, next_attempt_at=now)
-                    ledger.wake("tasks.fetch")
+                if lifecycle.rescue(unit, task, detail=detail) and not task.is_final:
+                    unit.amend(task, next_attempt_at=now)
+                    unit.wake("tasks.fetch")
     log.warning("leases_rescued", tasks=len(tasks))
     return len(tasks)

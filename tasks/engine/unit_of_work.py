@@ -1,8 +1,8 @@
 """One transaction of the task side: lock, move, write, log, count, announce. Every verb is made of it.
 
-    with Ledger.opened(cause=Cause.POLL, now=now) as ledger:
-        for task in ledger.lock(ids):
-            lifecycle.upstream_completed(ledger, task)
+    with UnitOfWork.opened(cause=Cause.POLL, now=now) as unit:
+        for task in unit.lock(ids):
+            lifecycle.upstream_completed(unit, task)
 
 Locks are taken in one order everywhere: tasks by id, their external jobs by id, batches by id. A state column is
 written here and nowhere else, by an UPDATE that repeats the states it may come from and whose row count is checked.
@@ -53,7 +53,7 @@ class Move:
     changed: set[str] = field(default_factory=set)
 
 
-class Ledger:
+class UnitOfWork:
     """What a transaction has locked, and what it will write when it closes."""
 
     def __init__(self, *, cause: Cause, now: datetime, actor: str = "") -> None:
@@ -66,11 +66,11 @@ class Ledger:
 
     @classmethod
     @contextmanager
-    def opened(cls, *, cause: Cause, now: datetime, actor: str = "") -> Iterator[Ledger]:
+    def opened(cls, *, cause: Cause, now: datetime, actor: str = "") -> Iterator[UnitOfWork]:
         with transaction.atomic():
-            ledger = cls(cause=cause, now=now, actor=actor)
-            yield ledger
-            ledger._close()
+            unit = cls(cause=cause, now=now, actor=actor)
+            yield unit
+            unit._close()
 
     def lock(self, ids: Iterable[int], **conditions: Any) -> list[Task]:
         """The tasks, locked in id order, without their inputs and results."""

@@ -7,7 +7,7 @@ from celery import current_app
 from django.conf import settings
 from django.db import transaction
 
-from kernel.wakeups import Bell
+from kernel.wakeups import Wakeups
 
 EXPIRES_SECONDS = 60  # wake-ups must not pile up while no worker is there
 
@@ -26,7 +26,7 @@ def publish(name: str) -> bool:
     return True
 
 
-_bell = Bell(publish, "tasks-wake")
+_bell = Wakeups(publish, "tasks-wake")
 
 
 def _ring(name: str) -> None:

@@ -1,8 +1,8 @@
 """Keep calls in the air without a barrier: claim, call in threads, settle as they come back.
 
-The database is used by the pumping thread alone; the threads of a lane speak HTTP and nothing else, so no connection
-can leak from them. A call that hangs holds one place of its own lane and delays no other. Whatever is not settled when
-the process dies comes back by its lease.
+The database is used by the looping thread alone; the threads of a stream speak HTTP and nothing else, so no connection
+can leak from them. A call that hangs holds one place of its own stream and delays no other. Whatever is not settled
+when the process dies comes back by its lease.
 """
 
 import time
@@ -26,10 +26,10 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass
-class Lane:
+class Stream:
     """One stream of like calls. `claim(free, now)` takes due work, `call` does it, `settle(pairs, now)` writes it.
 
-    `next_due()` says when the lane will have work again, as far as the rows know.
+    `next_due()` says when the stream will have work again, as far as the rows know.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Lane:
             self.in_air[self._executor.submit(self.call, work)] = work
 
     def land(self, done: set[Future[Any]]) -> int:
-        """Settle those of this lane; a fault in one settle leaves its work to the lease."""
+        """Settle those of this stream; a fault in one settle leaves its work to the lease."""
         pairs = [(self.in_air.pop(future), future.result()) for future in done if future in self.in_air]
         if pairs:
             self.is_dry = False
@@ -64,7 +64,7 @@ class Lane:
             except (OperationalError, InterfaceError):
                 raise
             except DatabaseError:
-                log.exception("settle_failed", lane=self.name, calls=len(pairs))
+                log.exception("settle_failed", stream=self.name, calls=len(pairs))
         return len(pairs)
 
     def close(self) -> None:
@@ -72,8 +72,8 @@ class Lane:
             self._executor.shutdown(wait=False, cancel_futures=True)
 
 
-def pump(
-    lanes: Sequence[Lane],
+def run_streams(
+    streams: Sequence[Stream],
     *,
     seconds: float,
     should_stop: Callable[[], bool],
@@ -81,7 +81,7 @@ def pump(
 ) -> int:
     """Run until nothing is due or falls due soon, or the time is up; what is in the air still lands. Returns calls.
 
-    `nudged` tells that a wake-up came meanwhile: every lane then looks again, though a call of another one hangs.
+    `nudged` tells that a wake-up came meanwhile: every stream then looks again, though a call of another one hangs.
     """
     ends = time.monotonic() + seconds
     calls, refresh_at = 0, 0.0
@@ -92,15 +92,15 @@ def pump(
                 refresh_at = time.monotonic() + REFRESH_SECONDS
             is_open = time.monotonic() < ends and not should_stop()
             if is_open:
-                _fill(lanes, look_again=nudged())
-            flying = {future for lane in lanes for future in lane.in_air}
+                _fill(streams, look_again=nudged())
+            flying = {future for stream in streams for future in stream.in_air}
             if flying:
-                calls += _land(lanes, flying)
-            elif not (is_open and _linger(lanes)):
+                calls += _land(streams, flying)
+            elif not (is_open and _linger(streams)):
                 return calls
     finally:
-        for lane in lanes:
-            lane.close()
+        for stream in streams:
+            stream.close()
 
 
 def _refresh_connection() -> None:
@@ -110,26 +110,26 @@ def _refresh_connection() -> None:
         close_old_connections()
 
 
-def _fill(lanes: Sequence[Lane], *, look_again: bool) -> None:
-    for lane in lanes:
-        lane.is_dry = lane.is_dry and not look_again
-        lane.fill()
+def _fill(streams: Sequence[Stream], *, look_again: bool) -> None:
+    for stream in streams:
+        stream.is_dry = stream.is_dry and not look_again
+        stream.fill()
 
 
-def _land(lanes: Sequence[Lane], flying: set[Future[Any]]) -> int:
+def _land(streams: Sequence[Stream], flying: set[Future[Any]]) -> int:
     done, still = wait(flying, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
     if done and still:
         done |= wait(still, timeout=GATHER_SECONDS).done
-    return sum(lane.land(done) for lane in lanes)
+    return sum(stream.land(done) for stream in streams)
 
 
-def _linger(lanes: Sequence[Lane]) -> bool:
-    """Nothing is in the air: wait a moment if some lane has work soon, and let those look whose time has come."""
+def _linger(streams: Sequence[Stream]) -> bool:
+    """Nothing is in the air: wait a moment if some stream has work soon, and let those look whose time has come."""
     now = clock.now()
-    soon = [(lane, due) for lane in lanes if (due := lane.next_due()) is not None and due <= now + LINGER]
+    soon = [(stream, due) for stream in streams if (due := stream.next_due()) is not None and due <= now + LINGER]
     if not soon:
         return False
     time.sleep(LOOK_SECONDS)
-    for lane, due in soon:
-        lane.is_dry = due > now + timedelta(seconds=LOOK_SECONDS)
+    for stream, due in soon:
+        stream.is_dry = due > now + timedelta(seconds=LOOK_SECONDS)
     return True

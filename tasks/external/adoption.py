@@ -12,7 +12,7 @@ from django.db import transaction
 
 from tasks import providers
 from tasks.engine import lifecycle
-from tasks.engine.unit_of_work import Ledger
+from tasks.engine.unit_of_work import UnitOfWork
 from tasks.external.starting import LEASE, settle_one
 from tasks.external.updates import apply_many
 from tasks.models import ExternalJob
@@ -74,18 +74,18 @@ def _adopt_found(provider: str, found: Sequence[ListedJob], now: datetime, cause
         return 0
     adopted = 0
     orphans = ExternalJob.objects.filter(start_token__in=list(by_token))
-    with Ledger.opened(cause=cause, now=now) as ledger:
-        tasks = {task.pk: task for task in ledger.lock(orphans.values_list("task_id", flat=True))}
-        for job in ledger.jobs_of(tasks.values()).values():
+    with UnitOfWork.opened(cause=cause, now=now) as unit:
+        tasks = {task.pk: task for task in unit.lock(orphans.values_list("task_id", flat=True))}
+        for job in unit.jobs_of(tasks.values()).values():
             match = by_token.get(str(job.start_token))
             if match is None or job.state != JobState.SUBMITTING:
                 continue
             update = match.update
             started = StartedJob(match.reference, update.job_id, match.batch_id, update.item_key)
-            settle_one(ledger, tasks[job.task_id], job, started)
-            lifecycle.adopted(ledger, tasks[job.task_id])
+            settle_one(unit, tasks[job.task_id], job, started)
+            lifecycle.adopted(unit, tasks[job.task_id])
             adopted += 1
-        ledger.wake("webhooks.sweep_inbox")
+        unit.wake("webhooks.sweep_inbox")
     apply_many([listed.update for listed in by_token.values()], provider=provider, cause=cause, now=now)
     return adopted
 
@@ -96,17 +96,17 @@ def _count_missing(jobs: Sequence[ExternalJob], found: set[str], now: datetime, 
     if not missing:
         return 0
     never_began = 0
-    with Ledger.opened(cause=cause, now=now) as ledger:
-        tasks = {task.pk: task for task in ledger.lock(missing.values())}
-        for job in ledger.jobs_of(tasks.values()).values():
+    with UnitOfWork.opened(cause=cause, now=now) as unit:
+        tasks = {task.pk: task for task in unit.lock(missing.values())}
+        for job in unit.jobs_of(tasks.values()).values():
             if job.pk not in missing or job.state != JobState.SUBMITTING:
                 continue
-            ledger.job(job, poll_misses=job.poll_misses + 1)
+            unit.job(job, poll_misses=job.poll_misses + 1)
             if job.poll_misses < LOOKS or now < job.created_at + LEASE:
                 continue
-            ledger.job(job, state=JobState.LOST, finished_at=now, finished_by=cause.value, next_poll_at=None)
+            unit.job(job, state=JobState.LOST, finished_at=now, finished_by=cause.value, next_poll_at=None)
             detail = "The start call never reached the provider: it knows no job with this start token."
-            lifecycle.rescue(ledger, tasks[job.task_id], detail=detail, back_to_retrying=True)
-            ledger.wake("tasks.start")
+            lifecycle.rescue(unit, tasks[job.task_id], detail=detail, back_to_retrying=True)
+            unit.wake("tasks.start")
             never_began += 1
     return never_began

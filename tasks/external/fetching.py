@@ -18,7 +18,7 @@ from django.db.models import F
 from kernel import correlation
 from tasks import kinds, providers
 from tasks.engine import backoff, lifecycle
-from tasks.engine.unit_of_work import Ledger
+from tasks.engine.unit_of_work import UnitOfWork
 from tasks.models import ExternalJob, Task
 from tasks.providers.base import BadAnswer, NotThere, ProviderError, ProviderRejected, ProviderUnavailable
 from tasks.states import Cause, JobState, State
@@ -95,26 +95,26 @@ def call(fetch: Fetch) -> Fetched:
 def settle(pairs: Sequence[tuple[Fetch, Fetched]], now: datetime) -> None:
     """Write what came of many fetches, in one transaction. A fetch whose lease was taken over writes nothing."""
     by_id = {fetch.task_id: (fetch, fetched) for fetch, fetched in pairs}
-    with Ledger.opened(cause=Cause.WORKER, now=now) as ledger:
-        tasks = [task for task in ledger.lock(by_id) if task.state == State.FETCHING]
-        jobs = ledger.jobs_of(tasks)
+    with UnitOfWork.opened(cause=Cause.WORKER, now=now) as unit:
+        tasks = [task for task in unit.lock(by_id) if task.state == State.FETCHING]
+        jobs = unit.jobs_of(tasks)
         for task in tasks:
             fetch, fetched = by_id[task.pk]
             if task.lease_token != fetch.token:
                 continue
             if fetched.error is None:
-                _judge(ledger, task, jobs[task.pk], fetch, fetched.result)
+                _judge(unit, task, jobs[task.pk], fetch, fetched.result)
             else:
-                _not_fetched(ledger, task, jobs[task.pk], fetched.error)
+                _not_fetched(unit, task, jobs[task.pk], fetched.error)
 
 
-def _judge(ledger: Ledger, task: Task, job: ExternalJob, fetch: Fetch, result: Any) -> None:
+def _judge(unit: UnitOfWork, task: Task, job: ExternalJob, fetch: Fetch, result: Any) -> None:
     problem = _problem(fetch, result)
     if not problem:
-        lifecycle.succeed(ledger, task, result)
+        lifecycle.succeed(unit, task, result)
         return
-    ledger.job(job, error_text=problem)
-    lifecycle.fail(ledger, task, code="result_rejected", text=problem)
+    unit.job(job, error_text=problem)
+    lifecycle.fail(unit, task, code="result_rejected", text=problem)
 
 
 def _problem(fetch: Fetch, result: Any) -> str:
@@ -125,25 +125,25 @@ def _problem(fetch: Fetch, result: Any) -> str:
         return f"The result has a form that the rules of {fetch.kind} cannot judge ({type(error).__name__})."
 
 
-def _not_fetched(ledger: Ledger, task: Task, job: ExternalJob, error: ProviderError) -> None:
-    waited = ledger.now - (job.finished_at or ledger.now)
+def _not_fetched(unit: UnitOfWork, task: Task, job: ExternalJob, error: ProviderError) -> None:
+    waited = unit.now - (job.finished_at or unit.now)
     if isinstance(error, ProviderRejected) or (isinstance(error, NotThere) and waited > GRACE):
-        ledger.job(job, state=JobState.LOST, error_text=error.detail)
+        unit.job(job, state=JobState.LOST, error_text=error.detail)
         text = f"The job is finished, but its result cannot be had any more. {error.detail}"
-        lifecycle.fail(ledger, task, code="result_lost", text=text)
+        lifecycle.fail(unit, task, code="result_lost", text=text)
     elif isinstance(error, BadAnswer) and task.fetch_count >= BAD_ANSWERS:
-        ledger.job(job, error_text=error.detail)
-        lifecycle.fail(ledger, task, code="result_rejected", text=error.detail)
+        unit.job(job, error_text=error.detail)
+        lifecycle.fail(unit, task, code="result_rejected", text=error.detail)
     elif task.fetch_count >= FETCH_LIMIT:
         text = f"The result could not be fetched in {task.fetch_count} tries. {error.detail}"
-        lifecycle.fail(ledger, task, code="fetch_failed", text=text, permanent=True)
+        lifecycle.fail(unit, task, code="fetch_failed", text=text, permanent=True)
     else:
         wait = backoff.before_fetch(task.fetch_count, getattr(error, "retry_after", None))
-        ledger.amend(
+        unit.amend(
             task,
             lease_token=None,
             leased_until=None,
-            next_attempt_at=ledger.now + timedelta(seconds=wait),
+            next_attempt_at=unit.now + timedelta(seconds=wait),
             error_code=error.code,
             error_text=error.detail[:2000],
         )

@@ -15,7 +15,7 @@ from django.db.models import Count, Max, Q
 
 from tasks import providers
 from tasks.engine import lifecycle
-from tasks.engine.unit_of_work import Ledger
+from tasks.engine.unit_of_work import UnitOfWork
 from tasks.external import adoption
 from tasks.external.updates import apply_many
 from tasks.models import ExternalJob
@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass
-class Report:
+class ReconcileReport:
     """What a round did or, in a dry run, would do. `differences`: `{task_id, job_id, ours, theirs, would}`."""
 
     asked: int = 0
@@ -48,9 +48,9 @@ class Report:
         return asdict(self)
 
 
-def reconcile(now: datetime, *, dry_run: bool = False, force: bool = False) -> Report:
+def reconcile(now: datetime, *, dry_run: bool = False, force: bool = False) -> ReconcileReport:
     """One round over all providers. `force` asks about every open job, not only those that are due."""
-    report = Report()
+    report = ReconcileReport()
     if not dry_run:
         report.adopted, report.never_began = adoption.adopt(now).values()
     open_jobs = ExternalJob.objects.filter(state=JobState.SUBMITTED)
@@ -66,7 +66,7 @@ def reconcile(now: datetime, *, dry_run: bool = False, force: bool = False) -> R
     return report
 
 
-def _round(provider: Provider, now: datetime, report: Report, *, dry_run: bool, everything: bool) -> None:
+def _round(provider: Provider, now: datetime, report: ReconcileReport, *, dry_run: bool, everything: bool) -> None:
     after = 0
     while jobs := _due(provider.name, now, after, everything=everything, claim=not dry_run):
         after = jobs[-1].pk
@@ -118,24 +118,24 @@ def _count_missing(missing: Sequence[ExternalJob], now: datetime) -> int:
     if not missing:
         return 0
     lost, asked = 0, {job.pk for job in missing}
-    with Ledger.opened(cause=Cause.POLL, now=now) as ledger:
-        tasks = {task.pk: task for task in ledger.lock([job.task_id for job in missing])}
-        for job in ledger.jobs_of(tasks.values()).values():
+    with UnitOfWork.opened(cause=Cause.POLL, now=now) as unit:
+        tasks = {task.pk: task for task in unit.lock([job.task_id for job in missing])}
+        for job in unit.jobs_of(tasks.values()).values():
             if job.pk not in asked or job.state != JobState.SUBMITTED or now < (job.submitted_at or now) + YOUNG:
                 continue
-            ledger.job(job, poll_misses=job.poll_misses + 1)
+            unit.job(job, poll_misses=job.poll_misses + 1)
             if job.poll_misses >= MISSES:
                 text = f"The provider did not know the job in {job.poll_misses} polls in a row."
-                ledger.job(job, **_closed(ledger, JobState.LOST, text))
-                lost += lifecycle.fail(ledger, tasks[job.task_id], code="job_lost", text=text)
+                unit.job(job, **_closed(unit, JobState.LOST, text))
+                lost += lifecycle.fail(unit, tasks[job.task_id], code="job_lost", text=text)
     return lost
 
 
-def _closed(ledger: Ledger, state: JobState, text: str) -> dict[str, Any]:
+def _closed(unit: UnitOfWork, state: JobState, text: str) -> dict[str, Any]:
     return {
         "state": state,
-        "finished_at": ledger.now,
-        "finished_by": ledger.cause.value,
+        "finished_at": unit.now,
+        "finished_by": unit.cause.value,
         "next_poll_at": None,
         "error_text": text,
     }
@@ -147,12 +147,12 @@ def time_out(now: datetime) -> int:
     late = ExternalJob.objects.filter(state__in=open_states, task__state=State.RUNNING, task__deadline_at__lt=now)
     late_ids = list(late.order_by("pk").values_list("task_id", flat=True)[:CHUNK])
     stopped = []
-    with Ledger.opened(cause=Cause.POLL, now=now) as ledger:
-        tasks = {task.pk: task for task in ledger.lock(late_ids, deadline_at__lt=now)} if late_ids else {}
-        for job in ledger.jobs_of(tasks.values()).values():
+    with UnitOfWork.opened(cause=Cause.POLL, now=now) as unit:
+        tasks = {task.pk: task for task in unit.lock(late_ids, deadline_at__lt=now)} if late_ids else {}
+        for job in unit.jobs_of(tasks.values()).values():
             text = "The provider did not finish within the time that the kind's policy allows."
-            if job.state in open_states and lifecycle.fail(ledger, tasks[job.task_id], code="timed_out", text=text):
-                ledger.job(job, **_closed(ledger, JobState.FAILED, text))
+            if job.state in open_states and lifecycle.fail(unit, tasks[job.task_id], code="timed_out", text=text):
+                unit.job(job, **_closed(unit, JobState.FAILED, text))
                 stopped.append(job)
     for job in stopped:
         _stop(job)

@@ -18,14 +18,14 @@ from django.conf import settings
 from kernel import correlation
 from tasks import kinds, providers
 from tasks.engine import lifecycle, limits
-from tasks.engine.unit_of_work import Ledger
+from tasks.engine.unit_of_work import UnitOfWork
 from tasks.models import ExternalJob, KindPolicy, Task
 from tasks.providers.base import (
     BadAnswer,
-    Call,
     NewJob,
     OutcomeUnknown,
     Provider,
+    ProviderCall,
     ProviderError,
     ProviderRejected,
     ProviderUnavailable,
@@ -40,7 +40,7 @@ FIRST_POLL = timedelta(seconds=30)
 AFTER_UNKNOWN = timedelta(seconds=3)
 
 log = structlog.get_logger(__name__)
-Outcome = StartedJob | ProviderError
+StartOutcome = StartedJob | ProviderError
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Start:
     provider: str
     jobs: tuple[NewJob, ...]
     task_ids: tuple[int, ...]
-    call: Call
+    call: ProviderCall
     as_batch: bool
 
 
@@ -65,7 +65,7 @@ def callback_url(kind: str, provider: str) -> str:
 def claim(kind: str, calls: int, now: datetime) -> list[Start]:
     """Take due tasks of a kind for up to `calls` start calls, within its limits; their job rows are committed."""
     kinds.policy_for(kind)  # made, where this is the first task of its kind
-    with Ledger.opened(cause=Cause.WORKER, now=now) as ledger:
+    with UnitOfWork.opened(cause=Cause.WORKER, now=now) as unit:
         policy = limits.locked_policy(kind)
         provider = kinds.provider_for(policy) if policy else None
         if policy is None or provider is None or calls < 1:
@@ -73,7 +73,7 @@ def claim(kind: str, calls: int, now: datetime) -> list[Start]:
         size = max(1, min(policy.batch_size, provider.max_batch))
         room = min(limits.room(policy, now), size * calls)
         groups = _groups(_due(kind, room, now), size)[:calls] if room else []
-        starts = [_begin(ledger, policy, provider, group, size > 1) for group in groups]
+        starts = [_begin(unit, policy, provider, group, size > 1) for group in groups]
         limits.spend(policy, sum(len(start.jobs) for start in starts), now)
     return starts
 
@@ -106,20 +106,20 @@ def _groups(tasks: Sequence[Task], size: int) -> list[list[Task]]:
     return groups
 
 
-def _begin(ledger: Ledger, policy: KindPolicy, provider: Provider, group: list[Task], can_batch: bool) -> Start:
-    lease = {"lease_token": uuid.uuid4(), "leased_until": ledger.now + LEASE}
-    deadline = policy.attempt_deadline(ledger.now)
+def _begin(unit: UnitOfWork, policy: KindPolicy, provider: Provider, group: list[Task], can_batch: bool) -> Start:
+    lease = {"lease_token": uuid.uuid4(), "leased_until": unit.now + LEASE}
+    deadline = policy.attempt_deadline(unit.now)
     jobs = []
     for task in group:
         token = uuid.uuid4()
-        lifecycle.start(ledger, task, deadline=deadline, detail=f"At {provider.name}.", **lease)
-        ledger.add_job(
+        lifecycle.start(unit, task, deadline=deadline, detail=f"At {provider.name}.", **lease)
+        unit.add_job(
             ExternalJob(
                 task=task,
                 provider=provider.name,
                 attempt=task.attempt_count,
                 start_token=token,
-                next_poll_at=ledger.now + FIRST_LOOK,
+                next_poll_at=unit.now + FIRST_LOOK,
             )
         )
         jobs.append(NewJob(str(token), task.input))
@@ -128,7 +128,7 @@ def _begin(ledger: Ledger, policy: KindPolicy, provider: Provider, group: list[T
         provider=provider.name,
         jobs=tuple(jobs),
         task_ids=tuple(task.pk for task in group),
-        call=Call(callback_url(policy.kind, provider.name), group[0].correlation_id),
+        call=ProviderCall(callback_url(policy.kind, provider.name), group[0].correlation_id),
         as_batch=can_batch and group[0].batch_id is not None,
     )
 
@@ -136,7 +136,7 @@ def _begin(ledger: Ledger, policy: KindPolicy, provider: Provider, group: list[T
 # --- the call: in a thread, without the database ----------------------------------------------------------------
 
 
-def call(start: Start) -> dict[str, Outcome]:
+def call(start: Start) -> dict[str, StartOutcome]:
     """Carry a start out; answers for each reference what came of it. Never raises."""
     provider = providers.get(start.provider)
     with correlation.bind(start.call.correlation_id):
@@ -149,7 +149,7 @@ def call(start: Start) -> dict[str, Outcome]:
         return {job.reference: _one(provider, start, job) for job in start.jobs}
 
 
-def _as_batch(provider: Provider, start: Start, jobs: Sequence[NewJob], ends: float) -> dict[str, Outcome]:
+def _as_batch(provider: Provider, start: Start, jobs: Sequence[NewJob], ends: float) -> dict[str, StartOutcome]:
     """One call; if the provider rejects it, halves of it, until the job that it rejects stands alone."""
     if time.monotonic() > ends:
         late = ProviderUnavailable("Not tried: the batch was rejected, and looking for the reason took too long.")
@@ -166,8 +166,8 @@ def _as_batch(provider: Provider, start: Start, jobs: Sequence[NewJob], ends: fl
     return {job.reference: started.get(job.reference, missing) for job in jobs}
 
 
-def _one(provider: Provider, start: Start, job: NewJob) -> Outcome:
-    outcome: Outcome = _answered(lambda: provider.start(start.kind, job, start.call))
+def _one(provider: Provider, start: Start, job: NewJob) -> StartOutcome:
+    outcome: StartOutcome = _answered(lambda: provider.start(start.kind, job, start.call))
     return outcome
 
 
@@ -187,55 +187,55 @@ def _answered(make):  # type: ignore[no-untyped-def]
 # --- settling -------------------------------------------------------------------------------------------------
 
 
-def settle(start: Start, outcomes: dict[str, Outcome], now: datetime) -> None:
+def settle(start: Start, outcomes: dict[str, StartOutcome], now: datetime) -> None:
     """Write what came of a start call."""
     failures = [outcome for outcome in outcomes.values() if _is_hold(outcome)]
     wait = limits.hold(start.kind, failures[0], now) if failures else 0.0  # type: ignore[arg-type]
-    with Ledger.opened(cause=Cause.WORKER, now=now) as ledger:
-        tasks = {task.pk: task for task in ledger.lock(start.task_ids)}
+    with UnitOfWork.opened(cause=Cause.WORKER, now=now) as unit:
+        tasks = {task.pk: task for task in unit.lock(start.task_ids)}
         jobs = ExternalJob.objects.select_for_update(no_key=True, of=("self",)).filter(start_token__in=list(outcomes))
         for job in jobs.order_by("pk"):
-            settle_one(ledger, tasks[job.task_id], job, outcomes[str(job.start_token)], wait)
-        ledger.wake("webhooks.sweep_inbox")  # events that came before the job ids are parked there
+            settle_one(unit, tasks[job.task_id], job, outcomes[str(job.start_token)], wait)
+        unit.wake("webhooks.sweep_inbox")  # events that came before the job ids are parked there
     if not failures:
         limits.release(start.kind)
     _report(start, outcomes)
 
 
-def _is_hold(outcome: Outcome) -> bool:
+def _is_hold(outcome: StartOutcome) -> bool:
     return isinstance(outcome, ProviderError) and not isinstance(outcome, ProviderRejected | OutcomeUnknown)
 
 
-def settle_one(ledger: Ledger, task: Task, job: ExternalJob, outcome: Outcome, wait: float = 0.0) -> None:
+def settle_one(unit: UnitOfWork, task: Task, job: ExternalJob, outcome: StartOutcome, wait: float = 0.0) -> None:
     """One job's part; `task` and `job` are locked. Also how an orphan that was found is adopted."""
     if job.state != JobState.SUBMITTING:
         if isinstance(outcome, StartedJob) and not job.job_id:  # given up as lost meanwhile; now we know its name
-            ledger.job(job, job_id=outcome.job_id, item_key=outcome.item_key, provider_batch_id=outcome.batch_id)
+            unit.job(job, job_id=outcome.job_id, item_key=outcome.item_key, provider_batch_id=outcome.batch_id)
         return
     if isinstance(outcome, StartedJob):
-        ledger.job(
+        unit.job(
             job,
             state=JobState.SUBMITTED,
             job_id=outcome.job_id,
             item_key=outcome.item_key,
             provider_batch_id=outcome.batch_id,
-            submitted_at=ledger.now,
-            next_poll_at=ledger.now + FIRST_POLL,
+            submitted_at=unit.now,
+            next_poll_at=unit.now + FIRST_POLL,
             poll_misses=0,
         )
-        ledger.amend(task, lease_token=None, leased_until=None, rescue_count=0, error_code="", error_text="")
+        unit.amend(task, lease_token=None, leased_until=None, rescue_count=0, error_code="", error_text="")
     elif isinstance(outcome, OutcomeUnknown):
-        ledger.job(job, next_poll_at=ledger.now + AFTER_UNKNOWN, error_text=outcome.detail)
+        unit.job(job, next_poll_at=unit.now + AFTER_UNKNOWN, error_text=outcome.detail)
     elif isinstance(outcome, ProviderRejected):
         text = outcome.detail
-        ledger.job(job, state=JobState.FAILED, finished_at=ledger.now, next_poll_at=None, error_text=text)
-        lifecycle.fail(ledger, task, code=outcome.code, text=text, permanent=True)
+        unit.job(job, state=JobState.FAILED, finished_at=unit.now, next_poll_at=None, error_text=text)
+        lifecycle.fail(unit, task, code=outcome.code, text=text, permanent=True)
     else:
         job.delete()  # nothing exists at the provider; the transition keeps the story
-        lifecycle.not_started(ledger, task, code=outcome.code, text=outcome.detail, wait_seconds=wait)
+        lifecycle.not_started(unit, task, code=outcome.code, text=outcome.detail, wait_seconds=wait)
 
 
-def _report(start: Start, outcomes: dict[str, Outcome]) -> None:
+def _report(start: Start, outcomes: dict[str, StartOutcome]) -> None:
     words: dict[str, int] = {}
     for outcome in outcomes.values():
         word = "started" if isinstance(outcome, StartedJob) else outcome.code

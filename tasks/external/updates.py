@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from tasks.engine import clock, lifecycle
-from tasks.engine.unit_of_work import Ledger
+from tasks.engine.unit_of_work import UnitOfWork
 from tasks.models import ExternalJob, Task
 from tasks.providers.base import ProviderUpdate
 from tasks.states import Cause, JobState, JobStatus, Reason, State
@@ -63,13 +63,13 @@ def _apply_set(updates: Sequence[ProviderUpdate], provider: str, cause: Cause, n
     task_of = {(job_id, item): task_id for job_id, item, task_id in rows.values_list("job_id", "item_key", "task_id")}
     stranger: Applied | None = None
     answers = []
-    with Ledger.opened(cause=cause, now=now) as ledger:
-        tasks = {task.pk: task for task in ledger.lock(task_of.values())} if task_of else {}
-        newest = ledger.jobs_of(tasks.values())
+    with UnitOfWork.opened(cause=cause, now=now) as unit:
+        tasks = {task.pk: task for task in unit.lock(task_of.values())} if task_of else {}
+        newest = unit.jobs_of(tasks.values())
         for update in updates:
             task = tasks.get(task_of.get((update.job_id, update.item_key), 0))
             if task is not None:
-                status, reason = _judge(ledger, task, newest[task.pk], update)
+                status, reason = _judge(unit, task, newest[task.pk], update)
                 answers.append(Applied(status, reason, task.pk, update.job_id))
             elif update.status == JobStatus.UNKNOWN:
                 answers.append(Applied(IGNORED, Reason.UNKNOWN_STATUS.value, None, update.job_id))
@@ -86,11 +86,11 @@ def _stranger(provider: str) -> Applied:
     return Applied(IGNORED, Reason.TASK_NOT_FOUND.value)
 
 
-def _judge(ledger: Ledger, task: Task, job: ExternalJob, update: ProviderUpdate) -> tuple[str, str | None]:
+def _judge(unit: UnitOfWork, task: Task, job: ExternalJob, update: ProviderUpdate) -> tuple[str, str | None]:
     """The reasons of the contract, in its order; `job` is the task's newest."""
     is_newest = (job.job_id, job.item_key) == (update.job_id, update.item_key)
     if is_newest:
-        _note_seen(ledger, job, update)
+        _note_seen(unit, job, update)
     if update.status == JobStatus.UNKNOWN:
         return IGNORED, Reason.UNKNOWN_STATUS.value
     if not is_newest:
@@ -102,69 +102,69 @@ def _judge(ledger: Ledger, task: Task, job: ExternalJob, update: ProviderUpdate)
     if task.state != State.RUNNING:
         return IGNORED, Reason.INVALID_TRANSITION.value
     if update.status in _OPEN:
-        return _progressed(ledger, task, job, update)
-    return _ENDS[update.status](ledger, task, job, update)
+        return _progressed(unit, task, job, update)
+    return _ENDS[update.status](unit, task, job, update)
 
 
-def _note_seen(ledger: Ledger, job: ExternalJob, update: ProviderUpdate) -> None:
-    if ledger.cause == Cause.WEBHOOK:
-        ledger.job(job, last_webhook_at=ledger.now)
+def _note_seen(unit: UnitOfWork, job: ExternalJob, update: ProviderUpdate) -> None:
+    if unit.cause == Cause.WEBHOOK:
+        unit.job(job, last_webhook_at=unit.now)
     if update.status == JobStatus.UNKNOWN and job.state == JobState.SUBMITTED:
-        ledger.job(job, provider_status=update.raw_status[:60])
+        unit.job(job, provider_status=update.raw_status[:60])
     if job.poll_misses:
-        ledger.job(job, poll_misses=0)
+        unit.job(job, poll_misses=0)
 
 
-def _progressed(ledger: Ledger, task: Task, job: ExternalJob, update: ProviderUpdate) -> tuple[str, str | None]:
+def _progressed(unit: UnitOfWork, task: Task, job: ExternalJob, update: ProviderUpdate) -> tuple[str, str | None]:
     """Queued and running: forward only. A word that says less than we know came late."""
     progress = update.progress if update.progress is not None else task.progress
     is_back = update.status == JobStatus.QUEUED and job.provider_status not in ("", update.raw_status)
     if is_back or progress < task.progress:
         return IGNORED, Reason.INVALID_TRANSITION.value
     if job.provider_status != update.raw_status:
-        ledger.job(job, provider_status=update.raw_status[:60])
+        unit.job(job, provider_status=update.raw_status[:60])
     if progress > task.progress:
-        ledger.amend(task, progress=min(progress, 100))
+        unit.amend(task, progress=min(progress, 100))
     return APPLIED, None
 
 
-def _ended(ledger: Ledger, job: ExternalJob, update: ProviderUpdate, state: JobState) -> str:
+def _ended(unit: UnitOfWork, job: ExternalJob, update: ProviderUpdate, state: JobState) -> str:
     """Close the job; returns who noticed, and how late, in words for the timeline."""
-    ledger.job(
+    unit.job(
         job,
         state=state,
         provider_status=update.raw_status[:60],
-        finished_by=ledger.cause.value,
-        finished_at=ledger.now,
+        finished_by=unit.cause.value,
+        finished_at=unit.now,
         next_poll_at=None,
         error_text=update.error_text,
     )
     if update.happened_at is None:
-        return f"Noticed by {ledger.cause.value}."
-    late = max(0, round((ledger.now - update.happened_at).total_seconds()))
-    return f"Noticed by {ledger.cause.value}, {late} s after it happened."
+        return f"Noticed by {unit.cause.value}."
+    late = max(0, round((unit.now - update.happened_at).total_seconds()))
+    return f"Noticed by {unit.cause.value}, {late} s after it happened."
 
 
-def _completed(ledger: Ledger, task: Task, job: ExternalJob, update: ProviderUpdate) -> tuple[str, str | None]:
-    detail = _ended(ledger, job, update, JobState.SUCCEEDED)
-    lifecycle.upstream_completed(ledger, task, detail=detail)
+def _completed(unit: UnitOfWork, task: Task, job: ExternalJob, update: ProviderUpdate) -> tuple[str, str | None]:
+    detail = _ended(unit, job, update, JobState.SUCCEEDED)
+    lifecycle.upstream_completed(unit, task, detail=detail)
     return ACCEPTED, None
 
 
-def _failed(ledger: Ledger, task: Task, job: ExternalJob, update: ProviderUpdate) -> tuple[str, str | None]:
-    _ended(ledger, job, update, JobState.FAILED)
+def _failed(unit: UnitOfWork, task: Task, job: ExternalJob, update: ProviderUpdate) -> tuple[str, str | None]:
+    _ended(unit, job, update, JobState.FAILED)
     text = update.error_text or "The provider says that the job failed, and not why."
-    lifecycle.fail(ledger, task, code=update.error_code or "failed_upstream", text=text, reason="failed_upstream")
+    lifecycle.fail(unit, task, code=update.error_code or "failed_upstream", text=text, reason="failed_upstream")
     return APPLIED, None
 
 
-def _cancelled(ledger: Ledger, task: Task, job: ExternalJob, update: ProviderUpdate) -> tuple[str, str | None]:
-    detail = _ended(ledger, job, update, JobState.CANCELLED)
-    lifecycle.cancelled_by_provider(ledger, task, text=update.error_text or detail)
+def _cancelled(unit: UnitOfWork, task: Task, job: ExternalJob, update: ProviderUpdate) -> tuple[str, str | None]:
+    detail = _ended(unit, job, update, JobState.CANCELLED)
+    lifecycle.cancelled_by_provider(unit, task, text=update.error_text or detail)
     return APPLIED, None
 
 
-_ENDS: dict[JobStatus, Callable[[Ledger, Task, ExternalJob, ProviderUpdate], tuple[str, Any]]] = {
+_ENDS: dict[JobStatus, Callable[[UnitOfWork, Task, ExternalJob, ProviderUpdate], tuple[str, Any]]] = {
     JobStatus.SUCCEEDED: _completed,
     JobStatus.FAILED: _failed,
     JobStatus.CANCELLED: _cancelled,

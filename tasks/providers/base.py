@@ -117,7 +117,7 @@ class ListedJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ProviderCall:
     """What goes with a start call: where to call back (empty: nowhere, the poll finishes) and the journey's id."""
 
     webhook_url: str = ""
@@ -139,10 +139,10 @@ class Provider(ABC):
         """Secrets its webhooks are signed with: the current one first, then those still accepted."""
 
     @abstractmethod
-    def start(self, kind: str, job: NewJob, call: Call) -> StartedJob:
+    def start(self, kind: str, job: NewJob, call: ProviderCall) -> StartedJob:
         """Start one job."""
 
-    def start_batch(self, kind: str, jobs: Sequence[NewJob], call: Call) -> list[StartedJob]:
+    def start_batch(self, kind: str, jobs: Sequence[NewJob], call: ProviderCall) -> list[StartedJob]:
         """Start up to `max_batch` jobs in one call; none is started if it raises ProviderRejected."""
         raise NotImplementedError(f"{self.name} starts jobs one by one")
 

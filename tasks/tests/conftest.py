@@ -13,7 +13,7 @@ import requests
 
 from tasks.engine import clock
 from tasks.models import Batch, ExternalJob, Task
-from tasks.providers.base import Call, NewJob
+from tasks.providers.base import NewJob, ProviderCall
 from tasks.providers.sandbox import SandboxProvider
 from tasks.states import FINAL_STATES, JobState, State
 
@@ -140,4 +140,4 @@ def make_batch(now: datetime, make_task: MakeTask) -> Callable[..., Batch]:
 def start_elsewhere(reference: str, name: str = "Bar") -> str:
     """Start a job at the sandbox behind our back, as a call would whose answer was lost; returns its id."""
     provider = SandboxProvider.from_settings()
-    return provider.start("scoring", NewJob(reference, {"business": {"name": name}}), Call()).job_id
+    return provider.start("scoring", NewJob(reference, {"business": {"name": name}}), ProviderCall()).job_id

@@ -5,22 +5,22 @@ from collections.abc import Callable
 
 from tasks import workers
 from tasks.engine import batches, clock
-from tasks.engine.worker_loop import pump
+from tasks.engine.worker_loop import run_streams
 from tasks.external.reconcile import reconcile
 from tasks.models import Batch, Task, Transition
 from tasks.states import State
 
 
 def start_due(seconds: float = 10) -> int:
-    return pump(workers.start_lanes(), seconds=seconds, should_stop=lambda: False)
+    return run_streams(workers.start_streams(), seconds=seconds, should_stop=lambda: False)
 
 
 def fetch_due(seconds: float = 10) -> int:
-    return pump(workers.fetch_lanes(), seconds=seconds, should_stop=lambda: False)
+    return run_streams(workers.fetch_streams(), seconds=seconds, should_stop=lambda: False)
 
 
 def cancel_due(seconds: float = 5) -> int:
-    return pump(workers.cancel_lanes(), seconds=seconds, should_stop=lambda: False)
+    return run_streams(workers.cancel_streams(), seconds=seconds, should_stop=lambda: False)
 
 
 def until_true(condition: Callable[[], bool], seconds: float = 30) -> None:

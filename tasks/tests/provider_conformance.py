@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from tasks.providers.base import (
-    Call,
     NewJob,
     NotThere,
     Provider,
+    ProviderCall,
     ProviderDenied,
     ProviderError,
     ProviderRejected,
@@ -41,7 +41,9 @@ class ProviderConformance:
     callbacks: list[tuple[bytes, list[ProviderUpdate]]]
 
     def started(self, provider: Provider) -> StartedJob:
-        return provider.start(self.kind, NewJob(str(uuid.uuid4()), self.input), Call(correlation_id="conformance"))
+        return provider.start(
+            self.kind, NewJob(str(uuid.uuid4()), self.input), ProviderCall(correlation_id="conformance")
+        )
 
     def finished(self, provider: Provider) -> StartedJob:
         job = self.started(provider)
@@ -65,7 +67,7 @@ class ProviderConformance:
         if provider.max_batch < 2:
             pytest.skip("starts jobs one by one")
         jobs = [NewJob(str(uuid.uuid4()), self.input) for _ in range(3)]
-        started = provider.start_batch(self.kind, jobs, Call())
+        started = provider.start_batch(self.kind, jobs, ProviderCall())
         assert {job.reference for job in started} == {job.reference for job in jobs}
         assert len({(job.job_id, job.item_key) for job in started}) == 3
 
@@ -97,7 +99,7 @@ class ProviderConformance:
 
     def test_a_bad_input_is_rejected(self, provider: Provider) -> None:
         with pytest.raises(ProviderRejected):
-            provider.start(self.kind, NewJob("r", self.bad_input), Call())
+            provider.start(self.kind, NewJob("r", self.bad_input), ProviderCall())
 
     def test_a_wrong_key_is_denied(self, denied_provider: Provider) -> None:
         with pytest.raises(ProviderDenied):

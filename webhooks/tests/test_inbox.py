@@ -12,7 +12,7 @@ from kernel.auth import create_key
 from tasks.models import ExternalJob
 from tasks.states import JobState, State
 from webhooks import inbox, retention
-from webhooks.models import InboundEvent, Verdict
+from webhooks.models import InboundEvent, InboundVerdict
 
 DONE = {"job_id": "j1", "status": "completed"}
 
@@ -137,9 +137,9 @@ def test_an_unparseable_event_is_replayed_when_the_adapter_has_learnt(post, runn
     with monkeypatch.context() as patched:
         patched.setattr("tasks.providers.sandbox.payloads.parse", _broken)
         assert post(DONE).status_code == 400
-    assert InboundEvent.objects.get().verdict == Verdict.UNPARSEABLE
+    assert InboundEvent.objects.get().verdict == InboundVerdict.UNPARSEABLE
     event, _ = inbox.replay(InboundEvent.objects.get().pk, actor="op", reason="adapter mended")
-    assert (event.verdict, event.outcome) == (Verdict.VERIFIED, "accepted")
+    assert (event.verdict, event.outcome) == (InboundVerdict.VERIFIED, "accepted")
     task.refresh_from_db()
     assert task.state == State.FETCHING
 
@@ -147,7 +147,7 @@ def test_an_unparseable_event_is_replayed_when_the_adapter_has_learnt(post, runn
 def test_a_replay_that_cannot_be_read_either_says_so(post, monkeypatch):
     post(b'{"nothing": 1}')
     event, results = inbox.replay(InboundEvent.objects.get().pk, actor="op", reason="")
-    assert (event.verdict, results) == (Verdict.UNPARSEABLE, [])
+    assert (event.verdict, results) == (InboundVerdict.UNPARSEABLE, [])
 
 
 def _broken(*_args):

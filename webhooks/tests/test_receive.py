@@ -19,7 +19,7 @@ from delivery.models import Event
 from tasks.models import ExternalJob, Task, Transition
 from tasks.states import Reason, State
 from webhooks import inbox
-from webhooks.models import InboundEvent, RefusedCall, Verdict
+from webhooks.models import InboundEvent, InboundVerdict, RefusedCall
 from webhooks.tests.conftest import SECRET
 
 DONE = {"job_id": "j1", "status": "completed"}
@@ -258,7 +258,7 @@ def test_hostile_bodies_are_a_400_though_signed(db, running, body):
     assert (response.status_code, response.json()["reason"]) == (400, "not_parseable")
     assert everything() == before
     event = InboundEvent.objects.get()
-    assert (event.verdict, bytes(event.body)) == (Verdict.UNPARSEABLE, body)
+    assert (event.verdict, bytes(event.body)) == (InboundVerdict.UNPARSEABLE, body)
 
 
 NAMES = st.sampled_from(["job_id", "jobs", "status", "progress", "error", "type", "batch_id", "finished_at"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from standardwebhooks import Webhook
 
 from webhooks.models import Refusal
-from webhooks.schemes import SCHEMES, Call, verify
+from webhooks.schemes import SCHEMES, SignedCall, verify
 
 SECRET = "whsec_" + base64.b64encode(b"k" * 24).decode()
 OTHER = "whsec_" + base64.b64encode(b"o" * 24).decode()
@@ -19,9 +19,9 @@ NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 BODY = '{"job_id": "j1", "name": "₹ മലയാളം"}'.encode()
 
 
-def signed(body: bytes = BODY, *, secret: str = SECRET, at: datetime = NOW, prefix: str = "webhook") -> Call:
+def signed(body: bytes = BODY, *, secret: str = SECRET, at: datetime = NOW, prefix: str = "webhook") -> SignedCall:
     signature = Webhook(secret).sign("msg_1", at, body.decode())
-    return Call(
+    return SignedCall(
         body,
         {
             f"{prefix}-id": "msg_1",
@@ -31,8 +31,8 @@ def signed(body: bytes = BODY, *, secret: str = SECRET, at: datetime = NOW, pref
     )
 
 
-def changed(call: Call, **headers: str) -> Call:
-    return Call(call.body, {**call.headers, **{name.replace("_", "-"): value for name, value in headers.items()}})
+def changed(call: SignedCall, **headers: str) -> SignedCall:
+    return SignedCall(call.body, {**call.headers, **{name.replace("_", "-"): value for name, value in headers.items()}})
 
 
 @pytest.mark.parametrize("prefix", ["webhook", "svix"])
@@ -61,13 +61,15 @@ def test_a_changed_byte_is_refused():
     call = signed()
     for position in range(len(BODY)):
         body = BODY[:position] + bytes([BODY[position] ^ 1]) + BODY[position + 1 :]
-        assert verify("standard_webhooks", Call(body, call.headers), [SECRET], NOW).reason == Refusal.SIGNATURE_WRONG
+        assert (
+            verify("standard_webhooks", SignedCall(body, call.headers), [SECRET], NOW).reason == Refusal.SIGNATURE_WRONG
+        )
 
 
 def test_a_moved_dot_is_no_way_round_the_signature():
     """`id.timestamp.body` is one string: an id with a dot could shift the borders."""
     body = b"1.{}"
-    call = Call(
+    call = SignedCall(
         b"{}",
         {
             "webhook-id": f"msg_1.{int(NOW.timestamp())}",
@@ -95,7 +97,7 @@ def test_a_moved_dot_is_no_way_round_the_signature():
 )
 def test_junk_headers_are_refused_with_a_reason(headers, reason):
     call = signed()
-    assert verify("standard_webhooks", Call(BODY, {**call.headers, **headers}), [SECRET], NOW).reason == reason
+    assert verify("standard_webhooks", SignedCall(BODY, {**call.headers, **headers}), [SECRET], NOW).reason == reason
 
 
 @pytest.mark.parametrize("secrets", [[], [""], ["   "]])
@@ -106,7 +108,7 @@ def test_no_secret_opens_nothing(secrets):
 
 def test_an_undecodable_or_empty_key_opens_nothing():
     empty = base64.b64encode(hmac.new(b"", b"msg_1.0." + BODY, hashlib.sha256).digest()).decode()
-    call = Call(BODY, {"webhook-id": "msg_1", "webhook-timestamp": "0", "webhook-signature": f"v1,{empty}"})
+    call = SignedCall(BODY, {"webhook-id": "msg_1", "webhook-timestamp": "0", "webhook-signature": f"v1,{empty}"})
     for secret in ("whsec_", "whsec_!!!"):
         assert verify("standard_webhooks", call, [secret], NOW).reason == Refusal.SIGNATURE_WRONG
 
@@ -114,20 +116,22 @@ def test_an_undecodable_or_empty_key_opens_nothing():
 def test_github_style_hex():
     digest = hmac.new(b"api-key", BODY, hashlib.sha256).hexdigest()
     headers = {"x-hub-signature-256": f"sha256={digest}", "x-github-delivery": "d-1"}
-    verification = verify("hmac_sha256_hex", Call(BODY, headers), ["old", "api-key"], NOW)
+    verification = verify("hmac_sha256_hex", SignedCall(BODY, headers), ["old", "api-key"], NOW)
     assert verification.is_genuine
     assert verification.event_id == "d-1"
-    assert verify("hmac_sha256_hex", Call(BODY + b" ", headers), ["api-key"], NOW).reason == Refusal.SIGNATURE_WRONG
-    assert verify("hmac_sha256_hex", Call(BODY, {}), ["api-key"], NOW).reason == Refusal.SIGNATURE_MISSING
+    assert (
+        verify("hmac_sha256_hex", SignedCall(BODY + b" ", headers), ["api-key"], NOW).reason == Refusal.SIGNATURE_WRONG
+    )
+    assert verify("hmac_sha256_hex", SignedCall(BODY, {}), ["api-key"], NOW).reason == Refusal.SIGNATURE_MISSING
     wrong = {"x-hub-signature-256": f"sha1={digest}"}
-    assert verify("hmac_sha256_hex", Call(BODY, wrong), ["api-key"], NOW).reason == Refusal.SIGNATURE_MALFORMED
+    assert verify("hmac_sha256_hex", SignedCall(BODY, wrong), ["api-key"], NOW).reason == Refusal.SIGNATURE_MALFORMED
 
 
 def test_shared_token_by_header_or_url():
-    assert verify("shared_token", Call(BODY, {"authorization": "Bearer t1"}), ["t0", "t1"], NOW).is_genuine
-    assert verify("shared_token", Call(BODY, {}, token="t1"), ["t1"], NOW).is_genuine
-    assert verify("shared_token", Call(BODY, {}, token="t2"), ["t1"], NOW).reason == Refusal.SIGNATURE_WRONG
-    assert verify("shared_token", Call(BODY, {"authorization": "Basic t1"}), ["t1"], NOW).reason == (
+    assert verify("shared_token", SignedCall(BODY, {"authorization": "Bearer t1"}), ["t0", "t1"], NOW).is_genuine
+    assert verify("shared_token", SignedCall(BODY, {}, token="t1"), ["t1"], NOW).is_genuine
+    assert verify("shared_token", SignedCall(BODY, {}, token="t2"), ["t1"], NOW).reason == Refusal.SIGNATURE_WRONG
+    assert verify("shared_token", SignedCall(BODY, {"authorization": "Basic t1"}), ["t1"], NOW).reason == (
         Refusal.SIGNATURE_MISSING
     )
 
@@ -149,7 +153,7 @@ NAMES = st.sampled_from(
     st.text(max_size=30),
 )
 def test_no_junk_raises_and_none_gets_in(scheme, body, headers, token, secret):
-    verification = verify(scheme, Call(body, headers, token), [secret, SECRET], NOW)
+    verification = verify(scheme, SignedCall(body, headers, token), [secret, SECRET], NOW)
     assert verification.reason in {*Refusal.values, ""}
     if verification.is_genuine:  # only by having guessed the shared token
         assert scheme == "shared_token"

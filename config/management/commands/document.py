@@ -66,7 +66,7 @@ def reference() -> str:
         ("States of an external job", _words(tasks.states.JobState)),
         ("What causes a transition", _words(tasks.states.Cause)),
         ("Reasons for ignoring a provider's word", _words(tasks.states.Reason)),
-        ("Verdicts on inbound calls", _words(webhooks.models.Verdict)),
+        ("Verdicts on inbound calls", _words(webhooks.models.InboundVerdict)),
         ("States of a delivery", _words(delivery.states.State)),
         ("Outcomes of an attempt", _outcomes()),
         ("States of a circuit breaker", _words(delivery.states.BreakerState)),

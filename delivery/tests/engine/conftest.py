@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from delivery.engine.claiming import Claimer
-from delivery.engine.drain import Drain, Report
-from delivery.engine.resolver import Names
+from delivery.engine.drain import Drain, DrainReport
+from delivery.engine.resolver import Resolver
 from delivery.engine.transfer import TransferConfig, Transfers
 from delivery.models import Endpoint, EndpointHealth
 from delivery.policy import signing
@@ -47,13 +47,13 @@ def make_endpoint(db: None) -> Callable[..., Endpoint]:
 
 def new_drain(max_in_flight: int = 50, **options: Any) -> tuple[Drain, Transfers]:
     config = TransferConfig(max_in_flight=max_in_flight, allowed_networks=LOOPBACK)
-    transfers = Transfers(Names(allowed_networks=LOOPBACK), config)
+    transfers = Transfers(Resolver(allowed_networks=LOOPBACK), config)
     return Drain(transfers, options.pop("claimer", None) or Claimer(), **{"linger_seconds": 0.0, **options}), transfers
 
 
 @pytest.fixture
-def drain() -> Callable[..., Report]:
-    def run(max_in_flight: int = 50, **options: Any) -> Report:
+def drain() -> Callable[..., DrainReport]:
+    def run(max_in_flight: int = 50, **options: Any) -> DrainReport:
         engine, transfers = new_drain(max_in_flight, **options)
         try:
             return engine.run()

@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 
-from delivery.engine.resolver import Names, NamesConfig
+from delivery.engine.resolver import Resolver, ResolverConfig
 from delivery.engine.transfer import Request, TransferConfig, TransferResult, Transfers
 from kernel.addresses import parse_networks
 
@@ -14,9 +14,9 @@ LOOPBACK = parse_networks("127.0.0.0/8, ::1/128")
 
 
 @contextlib.contextmanager
-def flying(names: Names | None = None, **options: object) -> Iterator[Transfers]:
+def flying(names: Resolver | None = None, **options: object) -> Iterator[Transfers]:
     config = TransferConfig(**({"allowed_networks": LOOPBACK} | options))  # type: ignore[arg-type]
-    names = names or Names(allowed_networks=config.allowed_networks)
+    names = names or Resolver(allowed_networks=config.allowed_networks)
     transfers = Transfers(names, config)
     try:
         yield transfers
@@ -36,14 +36,14 @@ def land(transfers: Transfers, count: int | None = None, seconds: float = 10.0) 
     return results
 
 
-def fly(url: str, *, names: Names | None = None, request: dict | None = None, **options: object) -> TransferResult:
+def fly(url: str, *, names: Resolver | None = None, request: dict | None = None, **options: object) -> TransferResult:
     """One request there and back."""
     with flying(names, **options) as transfers:
         transfers.add(Request(url, **({"body": b"{}", "timeout_ms": 3000} | (request or {}))))
         return land(transfers)[0]
 
 
-def names_of(table, **config: object) -> Names:
+def names_of(table, **config: object) -> Resolver:
     """Names that ask `table(host)` instead of the system; no canary."""
-    settings = NamesConfig(**({"canary": ""} | config))  # type: ignore[arg-type]
-    return Names(settings, allowed_networks=LOOPBACK, addresses_of=table)
+    settings = ResolverConfig(**({"canary": ""} | config))  # type: ignore[arg-type]
+    return Resolver(settings, allowed_networks=LOOPBACK, addresses_of=table)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from delivery.engine.resolver import Answer, NameFault, Names, NamesConfig, _Entry
+from delivery.engine.resolver import NameFault, Resolution, Resolver, ResolverConfig, _Entry
 from delivery.engine.transfer import Request
 from delivery.policy.outcomes import Failure
 from delivery.tests.engine.flights import LOOPBACK, fly, flying, land, names_of
@@ -22,7 +22,7 @@ class Clock:
         return self.now
 
 
-def ask(names: Names, host: str, seconds: float = 3.0):
+def ask(names: Resolver, host: str, seconds: float = 3.0):
     done = threading.Event()
     names.ask(host, lambda _host: done.set())
     assert done.wait(seconds)
@@ -38,7 +38,9 @@ def failing(error):
 
 def test_addresses_are_cached_and_then_asked_again():
     clock, asked = Clock(), []
-    names = Names(allowed_networks=LOOPBACK, addresses_of=lambda host: asked.append(host) or ["127.0.0.1"], clock=clock)
+    names = Resolver(
+        allowed_networks=LOOPBACK, addresses_of=lambda host: asked.append(host) or ["127.0.0.1"], clock=clock
+    )
     assert names.peek("a.example") is None
     assert ask(names, "a.example").addresses == ("127.0.0.1",)
     clock.now += 29
@@ -79,7 +81,7 @@ def test_the_guard_drops_bad_addresses_and_blocks_when_none_is_left():
 
 def test_no_such_name_is_cached_for_a_while():
     clock = Clock()
-    names = Names(addresses_of=failing(NameNotFound("no")), clock=clock)
+    names = Resolver(addresses_of=failing(NameNotFound("no")), clock=clock)
     assert ask(names, "gone.example").fault is NameFault.NOT_FOUND
     clock.now += 9
     assert names.peek("gone.example") is not None
@@ -113,7 +115,7 @@ def test_the_canary_decides_where_there_is_no_other_evidence(canary, fault):
             return canary
         raise LookupFailed("SERVFAIL")
 
-    names = Names(NamesConfig(canary="canary.example"), addresses_of=look_up)
+    names = Resolver(ResolverConfig(canary="canary.example"), addresses_of=look_up)
     assert ask(names, "only.example").fault is fault
 
 
@@ -125,7 +127,7 @@ def test_old_addresses_serve_while_our_resolver_is_down():
             return ["127.0.0.1"]
         raise LookupFailed("down")
 
-    names = Names(NamesConfig(canary=""), allowed_networks=LOOPBACK, addresses_of=look_up, clock=clock)
+    names = Resolver(ResolverConfig(canary=""), allowed_networks=LOOPBACK, addresses_of=look_up, clock=clock)
     ask(names, "a.example")
     up[0] = False
     clock.now += 60
@@ -181,7 +183,7 @@ def test_names_that_were_silent_once_stay_in_their_own_lane():
 
     names = names_of(look_up, max_threads=4, max_slow_threads=2, negative_seconds=0.0)
     for i in range(4):
-        names._entries[f"silent{i}.example"] = _Entry(Answer(fault=NameFault.NO_ANSWER), until=0.0, slow=True)
+        names._entries[f"silent{i}.example"] = _Entry(Resolution(fault=NameFault.NO_ANSWER), until=0.0, slow=True)
         names.ask(f"silent{i}.example", lambda host: None)
     assert ask(names, "good.example").addresses == ("127.0.0.1",)
     silent.set()

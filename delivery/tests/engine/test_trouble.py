@@ -10,7 +10,7 @@ from django.db import connection
 from delivery import events
 from delivery.engine import drain as drains
 from delivery.engine import process, settle
-from delivery.engine.resolver import Names, NamesConfig
+from delivery.engine.resolver import Resolver, ResolverConfig
 from delivery.engine.transfer import TransferConfig, Transfers
 from delivery.models import Attempt, Delivery
 from delivery.tests.engine.conftest import LOOPBACK, new_drain
@@ -100,7 +100,7 @@ def test_a_resolver_that_is_down_costs_nobody_an_attempt(make_endpoint, drain):
 
     make_endpoint("http://receiver.example/", max_attempts=1)
     events.record("a.b", {}, subscriber="acme")
-    names = Names(NamesConfig(canary="also.silent.example"), allowed_networks=LOOPBACK, addresses_of=silent)
+    names = Resolver(ResolverConfig(canary="also.silent.example"), allowed_networks=LOOPBACK, addresses_of=silent)
     engine, transfers = new_drain()
     engine._transfers = Transfers(names, TransferConfig(allowed_networks=LOOPBACK))
     try:

@@ -9,7 +9,7 @@ from django.db import transaction
 from delivery.engine import wake as module
 from delivery.engine.wake import DRAIN, wake
 from kernel import wakeups
-from kernel.wakeups import Bell
+from kernel.wakeups import Wakeups
 
 
 class Broker:
@@ -26,9 +26,9 @@ class Broker:
 
 @pytest.fixture
 def use(monkeypatch):
-    def use_broker(broker: Broker) -> Bell:
+    def use_broker(broker: Broker) -> Wakeups:
         monkeypatch.setattr(module, "current_app", broker)
-        return Bell(module.publish, "wake")
+        return Wakeups(module.publish, "wake")
 
     return use_broker
 

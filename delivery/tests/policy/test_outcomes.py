@@ -11,8 +11,8 @@ from delivery.policy.outcomes import (
     BREAKER_COUNTS,
     EXPLANATIONS,
     BodyRule,
+    DecisionKind,
     Failure,
-    Kind,
     Outcome,
     classify,
     parse_retry_after,
@@ -26,17 +26,20 @@ def judged(status=0, **options):
 
 
 ROWS = [
-    *[(code, Outcome.DELIVERED, Kind.SUCCESS) for code in (200, 201, 202, 204, 299)],
-    *[(code, Outcome.REDIRECT, Kind.PERMANENT) for code in (300, 301, 302, 304, 307, 308)],
-    *[(code, Outcome.REJECTED, Kind.PERMANENT) for code in (400, 401, 403, 404, 405, 409, 413, 415, 418, 422, 451)],
-    *[(code, Outcome.REJECTED, Kind.PERMANENT) for code in (501, 505)],
-    *[(code, Outcome.SERVER_ERROR, Kind.TRANSIENT) for code in (500, 502, 503, 504, 507, 599, 425)],
-    (408, Outcome.TIMEOUT, Kind.TRANSIENT),
-    (410, Outcome.GONE, Kind.GONE),
-    (429, Outcome.THROTTLED, Kind.THROTTLE),
-    (0, Outcome.SERVER_ERROR, Kind.TRANSIENT),
-    (199, Outcome.SERVER_ERROR, Kind.TRANSIENT),
-    (999, Outcome.SERVER_ERROR, Kind.TRANSIENT),
+    *[(code, Outcome.DELIVERED, DecisionKind.SUCCESS) for code in (200, 201, 202, 204, 299)],
+    *[(code, Outcome.REDIRECT, DecisionKind.PERMANENT) for code in (300, 301, 302, 304, 307, 308)],
+    *[
+        (code, Outcome.REJECTED, DecisionKind.PERMANENT)
+        for code in (400, 401, 403, 404, 405, 409, 413, 415, 418, 422, 451)
+    ],
+    *[(code, Outcome.REJECTED, DecisionKind.PERMANENT) for code in (501, 505)],
+    *[(code, Outcome.SERVER_ERROR, DecisionKind.TRANSIENT) for code in (500, 502, 503, 504, 507, 599, 425)],
+    (408, Outcome.TIMEOUT, DecisionKind.TRANSIENT),
+    (410, Outcome.GONE, DecisionKind.GONE),
+    (429, Outcome.THROTTLED, DecisionKind.THROTTLE),
+    (0, Outcome.SERVER_ERROR, DecisionKind.TRANSIENT),
+    (199, Outcome.SERVER_ERROR, DecisionKind.TRANSIENT),
+    (999, Outcome.SERVER_ERROR, DecisionKind.TRANSIENT),
 ]
 
 
@@ -49,13 +52,13 @@ def test_statuses(status, outcome, kind):
 @pytest.mark.parametrize(
     ("failure", "outcome", "kind"),
     [
-        (Failure.TIMEOUT, Outcome.TIMEOUT, Kind.TRANSIENT),
-        (Failure.CONNECTION, Outcome.CONNECTION, Kind.TRANSIENT),
-        (Failure.DNS, Outcome.DNS, Kind.TRANSIENT),
-        (Failure.TLS, Outcome.TLS, Kind.TRANSIENT),
-        (Failure.BLOCKED, Outcome.BLOCKED, Kind.PERMANENT),
-        (Failure.OWN_FAULT, Outcome.OWN_FAULT, Kind.OURS),
-        (Failure.ABORTED, Outcome.OWN_FAULT, Kind.OURS),
+        (Failure.TIMEOUT, Outcome.TIMEOUT, DecisionKind.TRANSIENT),
+        (Failure.CONNECTION, Outcome.CONNECTION, DecisionKind.TRANSIENT),
+        (Failure.DNS, Outcome.DNS, DecisionKind.TRANSIENT),
+        (Failure.TLS, Outcome.TLS, DecisionKind.TRANSIENT),
+        (Failure.BLOCKED, Outcome.BLOCKED, DecisionKind.PERMANENT),
+        (Failure.OWN_FAULT, Outcome.OWN_FAULT, DecisionKind.OURS),
+        (Failure.ABORTED, Outcome.OWN_FAULT, DecisionKind.OURS),
     ],
 )
 def test_failures_go_before_the_status(failure, outcome, kind):

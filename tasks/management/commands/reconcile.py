@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand
 from django.utils import timezone
 
 from kernel import correlation
-from tasks.external.reconcile import Report, reconcile
+from tasks.external.reconcile import ReconcileReport, reconcile
 
 SHOWN = 50
 
@@ -31,7 +31,7 @@ class Command(BaseCommand):
         if report.unreachable:
             raise SystemExit(1)
 
-    def _tell(self, report: Report, dry_run: bool) -> None:
+    def _tell(self, report: ReconcileReport, dry_run: bool) -> None:
         if not report.asked and not report.unreachable:
             self.stdout.write("No external job is open; there is nothing to ask about.")
         else:

@@ -13,13 +13,13 @@ from kernel.http import CallFailed, provider_session
 from kernel.parsing import HostileJSON, strict_loads
 from tasks.providers.base import (
     BadAnswer,
-    Call,
     ListedJob,
     NewJob,
     NotThere,
     OutcomeUnknown,
     ParsedCallback,
     Provider,
+    ProviderCall,
     ProviderDenied,
     ProviderError,
     ProviderRejected,
@@ -62,12 +62,12 @@ class SandboxProvider(Provider):
     def secrets(self) -> list[str]:
         return [self._secret] if self._secret else []
 
-    def start(self, kind: str, job: NewJob, call: Call) -> StartedJob:
+    def start(self, kind: str, job: NewJob, call: ProviderCall) -> StartedJob:
         body = {"input": dict(job.input), "reference": job.reference}
         said = self._call("POST", f"/v1/{kind}/jobs", call=call, json=_with_callback(body, call))
         return StartedJob(job.reference, _text(said, "job_id"))
 
-    def start_batch(self, kind: str, jobs: Sequence[NewJob], call: Call) -> list[StartedJob]:
+    def start_batch(self, kind: str, jobs: Sequence[NewJob], call: ProviderCall) -> list[StartedJob]:
         body = {"jobs": [{"input": dict(job.input), "reference": job.reference} for job in jobs]}
         said = self._call("POST", f"/v1/{kind}/batches", call=call, json=_with_callback(body, call))
         batch_id = _text(said, "batch_id")
@@ -107,7 +107,7 @@ class SandboxProvider(Provider):
             if not cursor:
                 return found
 
-    def _call(self, method: str, path: str, *, call: Call | None = None, **request: Any) -> Any:
+    def _call(self, method: str, path: str, *, call: ProviderCall | None = None, **request: Any) -> Any:
         headers = {"x-correlation-id": call.correlation_id, **call.headers} if call and call.correlation_id else {}
         try:
             answer = self._session().request(method, self._base + path, headers=headers, **request)
@@ -130,7 +130,7 @@ class SandboxProvider(Provider):
 _configured: dict[str, Any] = {}
 
 
-def _with_callback(body: dict[str, Any], call: Call) -> dict[str, Any]:
+def _with_callback(body: dict[str, Any], call: ProviderCall) -> dict[str, Any]:
     return {**body, "webhook_url": call.webhook_url} if call.webhook_url else body
 
 

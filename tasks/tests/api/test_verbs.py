@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from delivery.models import Endpoint, EndpointHealth
 from tasks.engine import clock, lifecycle
-from tasks.engine.unit_of_work import Ledger
+from tasks.engine.unit_of_work import UnitOfWork
 from tasks.models import ExternalJob, Task
 from tasks.states import Cause, JobState
 from tasks.submit import submit, submit_batch
@@ -16,17 +16,17 @@ SEARCH = {"trade": "bakery", "place": "Łódź"}
 
 
 def begun(task: Task) -> Task:
-    with Ledger.opened(cause=Cause.WORKER, now=clock.now()) as ledger:
-        (locked,) = ledger.lock([task.pk])
-        lifecycle.start(ledger, locked, deadline=timezone.now() + timedelta(hours=1))
+    with UnitOfWork.opened(cause=Cause.WORKER, now=clock.now()) as unit:
+        (locked,) = unit.lock([task.pk])
+        lifecycle.start(unit, locked, deadline=timezone.now() + timedelta(hours=1))
     return task
 
 
 def buried(task: Task) -> Task:
     begun(task)
-    with Ledger.opened(cause=Cause.WORKER, now=clock.now()) as ledger:
-        (locked,) = ledger.lock([task.pk])
-        lifecycle.fail(ledger, locked, code="rejected_by_provider", text="no such place", permanent=True)
+    with UnitOfWork.opened(cause=Cause.WORKER, now=clock.now()) as unit:
+        (locked,) = unit.lock([task.pk])
+        lifecycle.fail(unit, locked, code="rejected_by_provider", text="no such place", permanent=True)
     return task
 
 
@@ -89,9 +89,9 @@ def test_the_timeline_tells_steps_jobs_events_and_deliveries(client, task, djang
         finished_at=timezone.now(),
         finished_by="poll",
     )
-    with Ledger.opened(cause=Cause.POLL, now=clock.now()) as ledger:
-        (locked,) = ledger.lock([task.pk])
-        lifecycle.fail(ledger, locked, code="upstream_failed", text="out of luck", permanent=True)
+    with UnitOfWork.opened(cause=Cause.POLL, now=clock.now()) as unit:
+        (locked,) = unit.lock([task.pk])
+        lifecycle.fail(unit, locked, code="upstream_failed", text="out of luck", permanent=True)
     path = f"/api/v1/tasks/{task.pk}/timeline/"
     client.get(path)
     with django_assert_num_queries(6):  # key, task, and the four of the timeline

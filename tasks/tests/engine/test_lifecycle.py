@@ -7,7 +7,7 @@ import pytest
 
 from delivery.models import Event
 from tasks.engine import execution, lifecycle, rescue
-from tasks.engine.unit_of_work import Ledger
+from tasks.engine.unit_of_work import UnitOfWork
 from tasks.models import Batch, KindPolicy, Task
 from tasks.states import FINAL_STATES, OPEN_STATES, Cause, State
 from tasks.tests import drive
@@ -91,9 +91,9 @@ def test_cancel_batch_answers_how_many_of_each(make_batch: Any) -> None:
 
 def test_a_step_that_the_table_does_not_know_is_not_taken(make_task: Any, now: Any) -> None:
     task = make_task(State.SUCCEEDED)
-    with Ledger.opened(cause=Cause.WORKER, now=now) as ledger:
-        (locked,) = ledger.lock([task.pk])
-        assert not lifecycle.upstream_completed(ledger, locked)
+    with UnitOfWork.opened(cause=Cause.WORKER, now=now) as unit:
+        (locked,) = unit.lock([task.pk])
+        assert not lifecycle.upstream_completed(unit, locked)
     assert not task.transitions.exists()
 
 
@@ -134,7 +134,7 @@ def test_an_abandoned_run_is_rescued_and_its_zombie_settles_nothing(make_task: A
     assert rescue.expired_leases(now + timedelta(minutes=30)) == 0
     later = now + timedelta(hours=2)
     assert rescue.expired_leases(later) == 1
-    assert not execution.settle(zombie, execution.Outcome({"counts": {}}), later)
+    assert not execution.settle(zombie, execution.RunOutcome({"counts": {}}), later)
     task = Task.objects.get(pk=zombie.pk)
     assert (task.state, task.attempt_count, task.rescue_count) == (State.RETRYING, 0, 1)
     again = execution.claim("batch_report", later)
