@@ -1,4 +1,4 @@
-"""One reusable libcurl handle with its small state, and the plain data it works from.
+"""One reusable libcurl handle with its small state.
 
 Options that never change are set once; a transfer sets only what differs. A handle is never closed while the multi
 handle lives, because open connections call back into the handle that opened them.
@@ -8,66 +8,22 @@ from __future__ import annotations
 
 import errno
 import socket
-from dataclasses import dataclass, field
 from typing import Any
 
 import certifi
 import pycurl
 
-from delivery.engine.results import TransferResult, failure_of, proxy_is_at_fault
+from delivery.engine.messages import ClientCertificate, Request, TransferConfig, TransferResult
+from delivery.engine.results import failure_of, proxy_is_at_fault
 from delivery.policy.outcomes import Failure
-from kernel.addresses import Networks, Target, judge
+from kernel.addresses import Target, judge
 
 MAX_HEADER_BYTES = 64 * 1024
 # No "Expect: 100-continue" before large bodies: it costs a round trip, and hostile receivers play with it.
 _FIXED_HEADERS = ["Expect:"]
 
 
-@dataclass(frozen=True, slots=True)
-class ClientCertificate:
-    """PEM, for receivers that ask for one (mutual TLS). Certificate and key may be one and the same text."""
-
-    certificate: bytes
-    key: bytes = field(repr=False)
-    key_password: str = field(default="", repr=False)
-
-
-@dataclass(slots=True)
-class Request:
-    """One request, ready to go. `headers` are whole lines, "name: value"; `key` is handed back untouched.
-
-    `ca_certificates` (PEM) are trusted instead of the configured bundle, for this request only.
-    """
-
-    url: str = field(repr=False)
-    headers: list[str] = field(default_factory=list, repr=False)
-    body: bytes = field(default=b"", repr=False)
-    method: str = "POST"
-    timeout_ms: int = 15_000
-    key: Any = None
-    client_certificate: ClientCertificate | None = field(default=None, repr=False)
-    ca_certificates: bytes = field(default=b"", repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class TransferConfig:
-    """`head_bytes` of a body are kept, and after `read_bytes` (both after decompression) the connection is cut.
-
-    `ca_file` replaces certifi's bundle. `proxy_url` sends everything through CONNECT; the proxy is then given the
-    address that the guard has passed, or the name where `proxy_by_name` (the proxy then resolves it by itself).
-    """
-
-    max_in_flight: int = 200
-    allowed_networks: Networks = ()
-    head_bytes: int = 16 * 1024
-    read_bytes: int = 64 * 1024
-    max_idle_connections: int = 512
-    ca_file: str = ""
-    proxy_url: str = field(default="", repr=False)
-    proxy_by_name: bool = False
-
-
-class Slot:
+class Handle:
     """A libcurl handle and what the transfer it carries has brought so far."""
 
     def __init__(self, config: TransferConfig) -> None:

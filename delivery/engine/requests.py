@@ -19,7 +19,7 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 
-from delivery.engine.transfer import ClientCertificate, Request
+from delivery.engine.messages import ClientCertificate, Request
 from delivery.models import Endpoint
 from delivery.policy import signing
 from delivery.policy.breaker import BreakerPolicy

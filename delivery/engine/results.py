@@ -1,58 +1,10 @@
-"""What came back from a transfer: `TransferResult`, and libcurl's error numbers read as our failures.
-
-Plain data. Results hold response heads, which may be confidential: they are stored, never logged.
-"""
+"""libcurl's error numbers read as our failures. Pure."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import pycurl
 
 from delivery.policy.outcomes import Failure
-
-if TYPE_CHECKING:
-    from delivery.engine.handles import Request
-
-
-@dataclass(slots=True)
-class TransferResult:
-    """One ended transfer. `failure` is None where the answer came through its last byte or up to our own cap.
-
-    `status` may be set beside a failure (the answer broke off after its first line). `head` is the first part of the
-    body after decompression; `truncated` says that there was more. `address` is the one really dialled, or the one
-    that was refused, with `rule` naming the guard's rule. Times are milliseconds; connect and TLS are 0 on a reused
-    connection; `first_byte_ms` runs from the sent request to the answer's first byte, `total_ms` from `add` on.
-    """
-
-    request: Request
-    status: int = 0
-    failure: Failure | None = None
-    detail: str = ""
-    rule: str = ""
-    address: str = ""
-    raw_headers: list[bytes] = field(default_factory=list)
-    head: bytes = b""
-    truncated: bool = False
-    reused: bool = False
-    request_sent: bool = False
-    dns_ms: float = 0.0
-    connect_ms: float = 0.0
-    tls_ms: float = 0.0
-    first_byte_ms: float = 0.0
-    total_ms: float = 0.0
-
-    def header(self, name: str) -> str:
-        """The last value of a response header of the final answer, or "". `name` in lower case."""
-        wanted = name.encode() + b":"
-        for line in reversed(self.raw_headers):
-            if line[: len(wanted)].lower() == wanted:
-                return line[len(wanted) :].strip().decode("latin-1")
-            if line.startswith(b"HTTP/"):
-                break
-        return ""
-
 
 _TLS = {
     pycurl.E_SSL_CONNECT_ERROR,

@@ -14,14 +14,12 @@ from dataclasses import dataclass
 
 import pycurl
 
-from delivery.engine.handles import ClientCertificate, Request, Slot, TransferConfig
+from delivery.engine.handles import Handle
+from delivery.engine.messages import Request, TransferConfig, TransferResult
 from delivery.engine.reactor import Reactor
 from delivery.engine.resolver import NameFault, Resolution, Resolver
-from delivery.engine.results import TransferResult
 from delivery.policy.outcomes import Failure
 from kernel.addresses import AddressRefused, Target, judge, split_url
-
-__all__ = ["ClientCertificate", "Request", "TransferConfig", "TransferResult", "Transfers"]
 
 _MAX_PINNED = 20_000
 
@@ -44,9 +42,9 @@ class Transfers:
         self._names = names
         self._reactor = Reactor(max(64, self.config.max_idle_connections))
         self._multi = self._reactor.multi
-        self._free: list[Slot] = []
-        self._slots: list[Slot] = []
-        self._busy: dict[pycurl.Curl, Slot] = {}
+        self._free: list[Handle] = []
+        self._handles: list[Handle] = []
+        self._busy: dict[pycurl.Curl, Handle] = {}
         self._parked: dict[str, list[_Parked]] = {}
         self._parked_count = 0
         self._parked_until = 0.0
@@ -102,8 +100,8 @@ class Transfers:
         """Cut everything that is in the air. `request_sent` of a result says whether the receiver may have it."""
         self._collect()
         results, self._ended = self._ended, []
-        for slot in list(self._busy.values()):
-            self._finish(slot, slot.result(Failure.ABORTED, "We stopped before the answer was complete."))
+        for handle in list(self._busy.values()):
+            self._finish(handle, handle.result(Failure.ABORTED, "We stopped before the answer was complete."))
         for waiting in self._parked.values():
             for parked in waiting:
                 self._end(parked.request, Failure.ABORTED, "We stopped before the name was resolved.")
@@ -117,8 +115,8 @@ class Transfers:
         """Abort what is left and free every handle and socket."""
         self.abort_all()
         self._reactor.close()
-        for slot in self._slots:
-            slot.curl.close()
+        for handle in self._handles:
+            handle.curl.close()
 
     # --- starting ---------------------------------------------------------------------------------------------
 
@@ -157,28 +155,28 @@ class Transfers:
         pin: list[str] | None = None,
         addresses: tuple[str, ...] = (),
     ) -> None:
-        slot = self._free.pop() if self._free else self._new_slot()
+        handle = self._free.pop() if self._free else self._new_handle()
         try:
-            slot.prepare(request, target, waited, pin, addresses)
+            handle.prepare(request, target, waited, pin, addresses)
         except (pycurl.error, ValueError, UnicodeError) as error:
             if pin:
                 self._pinned.pop((target.host, target.port), None)
-            slot.release()
-            self._retire(slot)
+            handle.release()
+            self._retire(handle)
             self._end(request, Failure.BLOCKED, f"The request cannot be sent: {error}.", rule="unsendable")
             return
-        self._busy[slot.curl] = slot
-        self._multi.add_handle(slot.curl)
+        self._busy[handle.curl] = handle
+        self._multi.add_handle(handle.curl)
 
-    def _new_slot(self) -> Slot:
-        slot = Slot(self.config)
-        self._slots.append(slot)
-        return slot
+    def _new_handle(self) -> Handle:
+        handle = Handle(self.config)
+        self._handles.append(handle)
+        return handle
 
-    def _retire(self, slot: Slot) -> None:
-        """A slot whose options are in doubt starts afresh; its handle lives on, since sockets may refer to it."""
-        slot.configure()
-        self._free.append(slot)
+    def _retire(self, handle: Handle) -> None:
+        """A handle whose options are in doubt starts afresh; libcurl's own lives on, since sockets may refer to it."""
+        handle.configure()
+        self._free.append(handle)
 
     def _park(self, request: Request, target: Target) -> None:
         now = time.monotonic()
@@ -237,22 +235,22 @@ class Transfers:
         while True:
             queued, good, bad = self._multi.info_read(512)
             for curl in good:
-                slot = self._busy[curl]
-                self._finish(slot, slot.result(None, ""))
+                handle = self._busy[curl]
+                self._finish(handle, handle.result(None, ""))
             for curl, number, message in bad:
-                slot = self._busy[curl]
-                self._finish(slot, slot.ended(number, message))
+                handle = self._busy[curl]
+                self._finish(handle, handle.ended(number, message))
             if not queued:
                 return
 
-    def _finish(self, slot: Slot, result: TransferResult) -> None:
+    def _finish(self, handle: Handle, result: TransferResult) -> None:
         self._ended.append(result)
-        del self._busy[slot.curl]
-        self._multi.remove_handle(slot.curl)
-        if slot.release():
-            self._free.append(slot)
+        del self._busy[handle.curl]
+        self._multi.remove_handle(handle.curl)
+        if handle.release():
+            self._free.append(handle)
         else:
-            self._retire(slot)
+            self._retire(handle)
 
     def _end(
         self,

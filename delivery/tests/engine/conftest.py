@@ -10,8 +10,9 @@ import pytest
 
 from delivery.engine.claiming import Claimer
 from delivery.engine.drain import Drain, DrainReport
+from delivery.engine.messages import TransferConfig
 from delivery.engine.resolver import Resolver
-from delivery.engine.transfer import TransferConfig, Transfers
+from delivery.engine.transfer import Transfers
 from delivery.models import Endpoint, EndpointHealth
 from delivery.policy import signing
 from delivery.tests.engine.receiver import Receiver, receiver

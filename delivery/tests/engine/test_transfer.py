@@ -10,7 +10,7 @@ import pycurl
 import pytest
 
 from delivery.engine import handles
-from delivery.engine.transfer import Request
+from delivery.engine.messages import Request
 from delivery.policy.outcomes import Failure
 from delivery.tests.engine.flights import fly, flying, land, names_of
 from kernel.tests import hostile

@@ -10,8 +10,9 @@ from django.db import connection
 from delivery import events
 from delivery.engine import drain as drains
 from delivery.engine import process, settle
+from delivery.engine.messages import TransferConfig
 from delivery.engine.resolver import Resolver, ResolverConfig
-from delivery.engine.transfer import TransferConfig, Transfers
+from delivery.engine.transfer import Transfers
 from delivery.models import Attempt, Delivery
 from delivery.tests.engine.conftest import LOOPBACK, new_drain
 from kernel import lookup
