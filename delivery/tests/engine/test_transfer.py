@@ -342,8 +342,8 @@ def test_no_descriptor_left_for_us_is_our_own_fault():
 def test_an_idle_connection_that_somebody_closed_hurts_no_later_transfer(who, monkeypatch):
     """The descriptor's number soon is another socket's; a stale registration would wait for the dead one."""
     if who == "libcurl":
-        configure = handles.Slot.configure
-        monkeypatch.setattr(handles.Slot, "configure", lambda self: (configure(self), _age(self.curl)))
+        configure = handles.Handle.configure
+        monkeypatch.setattr(handles.Handle, "configure", lambda self: (configure(self), _age(self.curl)))
 
     def answer_while_it_is_young(connection):
         connection.sock.settimeout(0.5 if who == "the receiver" else None)
