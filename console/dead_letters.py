@@ -3,91 +3,19 @@
 A delivery's cause is its fingerprint; a task's is its kind and error code, written `kind/code`.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, Max, Min, QuerySet
+from django.db.models import QuerySet
 
 from delivery import dead_letters as delivery_side
 from delivery.models import Delivery
 from tasks.models import Task
-from tasks.states import State
+from tasks.reading import dead_letters as task_side
 
 DELIVERY, TASK = "delivery", "task"
 TEXT_SHOWN = 200
-
-
-@dataclass(frozen=True)
-class TaskGroup:
-    """Dead tasks of one kind with one error code."""
-
-    fingerprint: str
-    kind: str
-    error_code: str
-    error: str
-    count: int
-    first_at: datetime | None
-    last_at: datetime | None
-    sample: int
-    what_to_do: str
-
-
-def dead_tasks(
-    subscriber: str | None = None, kind: str = "", error_code: str | None = None, batch: int | None = None
-) -> QuerySet[Task]:
-    conditions: dict[str, Any] = {
-        "subscriber": subscriber,
-        "kind": kind or None,
-        "error_code": error_code,
-        "batch_id": batch,
-    }
-    given = {name: value for name, value in conditions.items() if value is not None}
-    return Task.objects.filter(state=State.DEAD_LETTER, **given).defer("input", "result")
-
-
-def task_groups(rows: QuerySet[Task], limit: int = 100) -> list[TaskGroup]:
-    """Biggest first."""
-    found = list(
-        rows.order_by()
-        .values("kind", "error_code")
-        .annotate(count=Count("pk"), first=Min("finished_at"), last=Max("finished_at"), sample=Max("pk"))
-        .order_by("-count", "kind")[:limit]
-    )
-    texts = dict(Task.objects.filter(pk__in=[row["sample"] for row in found]).values_list("pk", "error_text"))
-    return [
-        TaskGroup(
-            fingerprint=f"{row['kind']}/{row['error_code']}",
-            kind=row["kind"],
-            error_code=row["error_code"],
-            error=texts.get(row["sample"], "")[:TEXT_SHOWN],
-            count=row["count"],
-            first_at=row["first"],
-            last_at=row["last"],
-            sample=row["sample"],
-            what_to_do=advice(row["error_code"]),
-        )
-        for row in found
-    ]
-
-
-def advice(error_code: str) -> str:
-    """What to do about a task's error, by its code's words."""
-    words = error_code.lower()
-    for mark, text in (
-        (
-            "timeout",
-            "The provider did not finish in time. See whether it is up, or raise the kind's timeout; then redrive.",
-        ),
-        ("lost", "The provider knows nothing of the job any more. Redrive: it starts a new one."),
-        ("rate", "The provider's rate limit was hit. Lower the kind's rate under Kind policies; then redrive."),
-        ("auth", "The provider refused our key. Set a valid one in the environment; then redrive."),
-        ("result", "The result was refused by the kind's own rules. Look at a sample; redrive, or discard."),
-        ("input", "The provider refuses this input. Correct it where it comes from; a redrive alone will not help."),
-    ):
-        if mark in words:
-            return text
-    return "Read the error of a sample, correct the cause; then redrive."
 
 
 def group_rows(deliveries: QuerySet[Delivery] | None, tasks: QuerySet[Task] | None) -> list[dict[str, Any]]:
@@ -98,7 +26,7 @@ def group_rows(deliveries: QuerySet[Delivery] | None, tasks: QuerySet[Task] | No
             row = {"side": DELIVERY, **asdict(group)}
             rows.append({**row, "endpoint": str(group.endpoint), "sample": str(group.sample)})
     if tasks is not None:
-        rows += [{"side": TASK, **asdict(one), "sample": str(one.sample)} for one in task_groups(tasks)]
+        rows += [{"side": TASK, **asdict(one), "sample": str(one.sample)} for one in task_side.groups(tasks)]
     return rows
 
 

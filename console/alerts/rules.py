@@ -11,7 +11,6 @@ from typing import Any
 
 from django.db.models import Count, Max, Min, OuterRef, Q, Subquery
 
-from console import figures
 from console.health import database, heartbeat
 from console.models import Heartbeat
 from delivery import stats as delivery_stats
@@ -20,6 +19,7 @@ from delivery.policy import retry
 from delivery.states import WAITING_STATES, BreakerState
 from delivery.states import State as DeliveryState
 from tasks.models import Task
+from tasks.reading import stats as task_stats
 from tasks.states import State as TaskState
 
 WAITING_TOO_LONG = timedelta(minutes=30)
@@ -98,7 +98,7 @@ def _patience(endpoint: Endpoint) -> timedelta:
 
 
 def waiting_tasks(now: datetime) -> list[Finding]:
-    oldest = figures.oldest_waiting_task(now)
+    oldest = task_stats.oldest_waiting(now)
     if oldest is None or now - oldest <= WAITING_TOO_LONG:
         return []
     return [
@@ -232,7 +232,7 @@ def held_snapshots(_now: datetime) -> list[Finding]:
 
 
 def silent_webhooks(now: datetime) -> list[Finding]:
-    noticed = figures.noticed_last_hour(now)
+    noticed = task_stats.noticed_last_hour(now)
     if noticed["total"] < SILENT_LEAST_JOBS or noticed["shares"]["silent"] <= SILENT_SHARE_PERCENT:
         return []
     return [

@@ -15,7 +15,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from console import dead_letters, figures
+from console import dead_letters
 from console.alerts import evaluate, rules
 from console.health import database
 from console.models import Alert
@@ -23,6 +23,8 @@ from delivery import dead_letters as delivery_side
 from delivery import stats as delivery_stats
 from kernel.auth import HasScope, Scope, allows, caller_of, need
 from kernel.problems import BadInput, Conflict
+from tasks.reading import dead_letters as task_side
+from tasks.reading import stats as task_stats
 
 
 class StatsView(APIView):
@@ -39,9 +41,9 @@ def summary(subscriber: str | None = None) -> dict[str, Any]:
     """What `/stats/` and `manage.py stats` say."""
     now = timezone.now()
     row = delivery_stats.delivery_summary(subscriber, now=now)
-    row["tasks"] = figures.task_summary(now, subscriber)
+    row["tasks"] = task_stats.task_summary(now, subscriber)
     if subscriber is None:
-        row["noticed_last_hour"] = figures.noticed_last_hour(now)
+        row["noticed_last_hour"] = task_stats.noticed_last_hour(now)
         held = database.oldest_snapshot()
         row["oldest_snapshot_seconds"] = round(held.age.total_seconds(), 1) if held else None
         row["warnings"] = [finding.title for finding in rules.held_snapshots(now)]
@@ -112,7 +114,7 @@ def _both_sides(request: Request) -> tuple[QuerySet | None, QuerySet | None]:
         deliveries = deliveries.defer("event__payload")
     if side != dead_letters.DELIVERY and allows(request, Scope.TASKS_READ):
         kind, _, code = asked.get("fingerprint", "").partition("/")
-        tasks = dead_letters.dead_tasks(
+        tasks = task_side.dead_letters(
             subscriber,
             asked.get("kind", kind),
             asked.get("error_code", code if kind else None),

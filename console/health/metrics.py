@@ -15,6 +15,7 @@ from console.live import viewers
 from console.models import Alert
 from delivery import stats as delivery_stats
 from kernel.auth import Scope
+from tasks.reading import stats as task_stats
 
 COUNTED = ("pending", "awaiting_retry", "in_flight", "dead_letter", "held")
 
@@ -38,8 +39,8 @@ def _may_read(request: HttpRequest) -> bool:
 
 def collect(now: datetime) -> CollectorRegistry:
     registry = CollectorRegistry()
-    for side, row in (("tasks", figures.task_summary(now)), ("deliveries", delivery_stats.delivery_summary(now=now))):
-        _side(registry, side, row)
+    _side(registry, "tasks", task_stats.task_summary(now))
+    _side(registry, "deliveries", delivery_stats.delivery_summary(now=now))
     alive = Gauge("roundtrip_processes", "Processes seen lately, by role.", ["role"], registry=registry)
     for process in figures.processes(now):
         alive.labels(process["role"]).set(process["alive"])
@@ -48,7 +49,7 @@ def collect(now: datetime) -> CollectorRegistry:
     noticed = Gauge(
         "roundtrip_jobs_noticed_last_hour", "External jobs, by who noticed their end.", ["by"], registry=registry
     )
-    for name, count in figures.noticed_last_hour(now).items():
+    for name, count in task_stats.noticed_last_hour(now).items():
         if name in {"webhook", "poll", "silent"}:
             noticed.labels(name).set(count)
     return registry

@@ -12,7 +12,6 @@ from typing import Any
 from django.db.models import QuerySet
 from django.utils.dateparse import parse_datetime
 
-from console import dead_letters
 from console.models import Operation
 from delivery import dead_letters as delivery_side
 from delivery import lifecycle as delivery_verbs
@@ -23,6 +22,7 @@ from delivery.states import State as DeliveryState
 from kernel.problems import BadInput
 from tasks.engine import lifecycle as task_verbs
 from tasks.models import Task
+from tasks.reading import dead_letters as task_side
 from tasks.states import OPEN_STATES, Cause
 from tasks.states import State as TaskState
 
@@ -144,7 +144,7 @@ def _dead_deliveries(asked: dict[str, Any], subscriber: str | None) -> QuerySet[
 
 def _dead_tasks(asked: dict[str, Any], subscriber: str | None) -> QuerySet[Task]:
     kind, _, code = asked.get("fingerprint", "").partition("/")
-    rows = dead_letters.dead_tasks(
+    rows = task_side.dead_letters(
         subscriber if subscriber is not None else asked.get("subscriber"),
         asked.get("kind", kind),
         asked.get("error_code", code if kind else None),

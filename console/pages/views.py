@@ -26,6 +26,7 @@ from console.pages.frame import console_page, render
 from delivery import dead_letters as delivery_side
 from kernel.auth import Scope
 from tasks.models import Batch
+from tasks.reading import dead_letters as task_side
 
 PAGE_SIZE = 25
 
@@ -80,7 +81,7 @@ def batch(request: HttpRequest, viewer: Viewer, batch_id: int) -> HttpResponse:
 def dead_letter_groups(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     """What gave up, grouped by cause, with the button that fits."""
     deliveries = delivery_side.dead_letters() if viewer.may(Scope.DELIVERIES_READ) else None
-    tasks = dead_letters.dead_tasks() if viewer.may(Scope.TASKS_READ) else None
+    tasks = task_side.dead_letters() if viewer.may(Scope.TASKS_READ) else None
     groups = dead_letters.group_rows(deliveries, tasks)
     return render(
         request,

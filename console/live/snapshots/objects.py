@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from django.conf import settings
-from django.db.models import Count, Q
+from django.db.models import Count
 
 from console.live.topics import Topic
 from console.models import Operation
 from delivery.models import Attempt, Delivery, Endpoint
 from delivery.states import State as DeliveryState
 from tasks.models import Batch, ExternalJob, KindPolicy, Task, Transition
+from tasks.reading import stats as task_stats
 from tasks.states import FINAL_STATES, Cause, Reason, State
 
 Found = tuple[str | None, dict[str, Any]] | None
@@ -99,12 +99,12 @@ def batch(topic: Topic) -> Found:
     tasks = Task.objects.filter(batch=row)
     changes = list(Transition.objects.filter(task__in=tasks.values("pk")).order_by("-id")[:CHANGES_SHOWN])
     polled = _polled([one.task_id for one in changes if one.to_state in FINAL_STATES])
-    noticed = noticed_by(ExternalJob.objects.filter(task__batch=row))
+    noticed = task_stats.noticed_by(ExternalJob.objects.filter(task__batch=row))
     return row.subscriber, {
         **batch_row(row),
         "correlation_id": row.correlation_id,
         "noticed": noticed,
-        "notice": silence_words(noticed),
+        "notice": task_stats.silence_words(noticed),
         "held": _held_words(row),
         "troubled": [_trouble(one) for one in _troubled(tasks)],
         "changes": [change(one, (one.task_id, one.attempt) in polled) for one in changes],
@@ -157,28 +157,6 @@ def _headline(row: Batch, counts: dict[str, int], finished: int) -> str:
     if counts[State.CANCELLED]:
         parts.append(f"{counts[State.CANCELLED]} cancelled")
     return ", ".join(parts)
-
-
-def noticed_by(jobs: Any) -> dict[str, int]:
-    """Of these finished jobs: whose end a webhook told, whose the poll found, and for how many no webhook ever came."""
-    poll = Q(finished_by="poll")
-    return jobs.aggregate(
-        webhook=Count("pk", filter=Q(finished_by="webhook")),
-        poll=Count("pk", filter=poll),
-        silent=Count("pk", filter=poll & Q(last_webhook_at=None)),
-    )
-
-
-def silence_words(noticed: dict[str, int]) -> str:
-    """What the console says where webhooks did not come; empty where they did."""
-    silent = noticed["silent"]
-    if not silent:
-        return ""
-    what = "1 job; the poll finished it" if silent == 1 else f"{silent} jobs; the poll finished them"
-    if noticed["webhook"]:
-        return f"No webhook arrived for {what}."
-    where = settings.PUBLIC_BASE_URL or "an address that is not set (PUBLIC_BASE_URL)"
-    return f"No webhook arrived for {what}. Not one came: check that the provider can reach {where}."
 
 
 def _held_words(row: Batch) -> str:

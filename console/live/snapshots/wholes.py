@@ -11,6 +11,7 @@ from console.live.topics import Topic
 from console.models import Alert
 from delivery import stats as delivery_stats
 from tasks.models import Batch
+from tasks.reading import stats as task_stats
 
 BATCHES_SHOWN = 8
 
@@ -21,14 +22,14 @@ def stats(_topic: Topic) -> tuple[None, dict[str, Any]]:
 
 def stats_data(now: datetime) -> dict[str, Any]:
     """Ages are left to the page to count from the times, so that an idle house reads the same twice."""
-    tasks, deliveries = figures.task_summary(now), delivery_stats.delivery_summary(now=now)
+    tasks, deliveries = task_stats.task_summary(now), delivery_stats.delivery_summary(now=now)
     for summary in (tasks, deliveries):
         for age in ("oldest_pending", "oldest_held"):
             summary.pop(age, None)
     return {
         "tasks": tasks,
         "deliveries": deliveries,
-        "noticed": figures.noticed_last_hour(now),
+        "noticed": task_stats.noticed_last_hour(now),
         "endpoints": figures.worst_endpoints(),
         "processes": figures.processes(now),
         "batches": [batch_row(row) for row in Batch.objects.order_by("-id")[:BATCHES_SHOWN]],
