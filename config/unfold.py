@@ -67,7 +67,7 @@ NAVIGATION: list[dict[str, Any]] = [
         "separator": True,
         "items": [
             _item("Operations", "playlist_play", "/admin/console/operation/", "console.view_operation"),
-            _item("Audit", "history_edu", "/admin/console/auditentry/", "console.view_auditentry"),
+            _item("Audit", "history_edu", "/admin/kernel/auditentry/", "kernel.view_auditentry"),
             _item("API keys", "key", "/admin/kernel/apikey/", "kernel.view_apikey"),
             _item(
                 "Beat schedule",

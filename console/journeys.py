@@ -11,8 +11,8 @@ from datetime import datetime
 from django.db.models import Q
 
 from console.live.snapshots.objects import CAUSE_LABELS, REASON_LABELS
-from console.models import AuditEntry
 from delivery.models import Attempt, Delivery, Event
+from kernel.models import AuditEntry
 from tasks.models import Batch, ExternalJob, Task, Transition
 from tasks.states import State
 from webhooks.models import InboundEvent
@@ -128,4 +128,4 @@ def _operators(task_ids: list[int], delivery_ids: list[int]) -> Iterator[Entry]:
     mine |= Q(subject__in=["delivery", "deliveries"], object_ids__overlap=delivery_ids)
     for row in AuditEntry.objects.filter(mine).order_by("id")[:MOST]:
         what = f"{row.actor}: {row.verb.replace('_', ' ')} ({row.count})"
-        yield Entry(row.at, "operator", what, row.reason, f"/admin/console/auditentry/{row.pk}/change/")
+        yield Entry(row.at, "operator", what, row.reason, f"/admin/kernel/auditentry/{row.pk}/change/")

@@ -1,8 +1,5 @@
-"""The operator's own records: bulk operations, alerts, the audit trail, and the heartbeats of processes."""
+"""The operator's own records: bulk operations, alerts, and the heartbeats of processes."""
 
-from django.conf import settings
-from django.contrib.postgres.fields import ArrayField
-from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 
@@ -102,28 +99,6 @@ class Alert(models.Model):
 
     def __str__(self) -> str:
         return self.title
-
-
-class AuditEntry(models.Model):
-    """Append-only: who did what to which rows, when and why."""
-
-    actor = models.CharField(max_length=100)
-    verb = models.CharField(max_length=60)
-    subject = models.CharField(max_length=60, help_text="e.g. delivery, endpoint")
-    object_ids = ArrayField(models.BigIntegerField(), default=list, help_text="The first 1,000.")
-    count = models.PositiveIntegerField(default=1)
-    reason = models.CharField(max_length=300, blank=True)
-    detail = models.JSONField(default=dict, blank=True)
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
-    at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        ordering = ["-id"]
-        verbose_name_plural = "audit entries"
-        indexes = [GinIndex(fields=["object_ids"], name="auditentry_objects")]
-
-    def __str__(self) -> str:
-        return f"{self.actor}: {self.verb} {self.subject}"
 
 
 class Heartbeat(models.Model):

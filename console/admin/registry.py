@@ -7,7 +7,8 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from unfold.admin import ModelAdmin, TabularInline
 
-from console.models import Alert, AuditEntry, Heartbeat, Operation, OperationItem
+from console.models import Alert, Heartbeat, Operation, OperationItem
+from kernel.models import AuditEntry
 
 
 class ReadOnlyAdmin(ModelAdmin):

@@ -11,11 +11,11 @@ from datetime import datetime
 import structlog
 from django.db import connection, transaction
 
-from console import audit
 from console.alerts.rules import RULES, Finding
 from console.health import heartbeat
 from console.models import Alert
 from delivery import events
+from kernel import audit
 from kernel.live_hints import touched
 
 LOCK = 0x52_54_41_4C  # "RTAL"

@@ -11,9 +11,9 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
-from console import audit
 from console.models import Operation
 from console.operations.verbs import VERBS, BulkVerb, pinned
+from kernel import audit
 from kernel.live_hints import touched
 from kernel.problems import BadInput, Conflict
 from tasks.engine.wake import after_commit

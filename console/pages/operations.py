@@ -8,7 +8,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
-from console import audit
 from console.live.topics import Topic
 from console.live.viewers import READ_OPERATIONS, Viewer
 from console.models import Operation
@@ -16,7 +15,7 @@ from console.operations import plan
 from console.operations.verbs import VERBS
 from console.pages.frame import console_page, render
 from console.pages.views import live
-from kernel.auth import Scope
+from kernel.auth import Scope, name_of
 from kernel.problems import Problem
 
 STEER = {"pause": plan.pause, "resume": plan.resume, "cancel": plan.cancel}
@@ -37,7 +36,7 @@ def new(request: HttpRequest, viewer: Viewer) -> HttpResponse:
         operation = plan.create(
             request.POST.get("verb", ""),
             asked,
-            actor=audit.actor_of(request.user),
+            actor=name_of(request.user),
             reason=request.POST.get("reason", "").strip() or "no reason given",
             canary=bool(request.POST.get("canary")) and request.POST.get("verb", "").startswith("redrive"),
             user=request.user,
@@ -67,7 +66,7 @@ def steer(request: HttpRequest, viewer: Viewer, operation_id: int) -> HttpRespon
     if row is None or verb is None:
         raise Http404("There is no such operation or verb.")
     try:
-        verb(row, actor=audit.actor_of(request.user))
+        verb(row, actor=name_of(request.user))
     except Problem as problem:
         messages.error(request, problem.detail)
     return redirect("operation", row.pk)

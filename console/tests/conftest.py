@@ -10,11 +10,11 @@ from django.db import connection
 from django.utils import timezone
 
 from console.live import shared_reads
-from console.models import Alert, AuditEntry, Heartbeat, Operation, OperationItem
+from console.models import Alert, Heartbeat, Operation, OperationItem
 from console.pages import badges
 from delivery.models import Attempt, Delivery, Endpoint, EndpointHealth, Event
 from kernel.auth import Scope, create_key
-from kernel.models import ApiKey
+from kernel.models import ApiKey, AuditEntry
 from tasks.models import Batch, ExternalJob, Task, Transition
 
 COMMITTED = (

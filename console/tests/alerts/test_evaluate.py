@@ -10,9 +10,10 @@ from django.utils import timezone
 from console import figures
 from console.alerts import evaluate, rules, watchman
 from console.health import database, heartbeat
-from console.models import Alert, AuditEntry, Heartbeat
+from console.models import Alert, Heartbeat
 from console.tests.conftest import make_batch, make_delivery, make_endpoint
 from delivery.models import Event
+from kernel.models import AuditEntry
 from tasks.models import ExternalJob, KindPolicy, Task
 
 pytestmark = pytest.mark.django_db

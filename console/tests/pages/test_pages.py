@@ -9,9 +9,10 @@ from django.utils import timezone
 
 from console import journeys
 from console.alerts import evaluate
-from console.models import Alert, AuditEntry, Operation
+from console.models import Alert, Operation
 from console.tests.conftest import make_batch, make_delivery, make_endpoint
 from delivery.models import Event
+from kernel.models import AuditEntry
 from tasks.models import Batch, Task
 
 pytestmark = pytest.mark.django_db

@@ -1,13 +1,14 @@
 """The audit trail: who did what to which rows, when and why. Append-only; call it in the transaction of the change.
 
+Every floor's verbs call it, so it stands on the ground floor; a bulk verb leaves one line for each chunk of rows.
+
 It must never hold a payload, a URL or a secret: only ids, words and counts.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
-from console.models import AuditEntry
-from kernel.auth import name_of
+from kernel.models import AuditEntry
 
 IDS_KEPT = 1_000
 
@@ -35,8 +36,3 @@ def record(
         detail=detail or {},
         user=user if getattr(user, "pk", None) else None,
     )
-
-
-def actor_of(user: Any) -> str:
-    """How records name a console user."""
-    return name_of(user)
