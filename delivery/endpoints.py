@@ -1,8 +1,8 @@
 """The verbs of an endpoint: create, update, pause, resume, enable, rotate its secret, delete, test; replay is beside.
 
-Each takes who did it and why, is one transaction, counts `version` up (engines cache by it), and leaves one line
-`operator_verb` in the log. No verb writes a delivery's state: that is `delivery.lifecycle`'s. No verb asks the name
-service: the edges do, with `endpoint_rules.check_destination`, before the transaction.
+Each takes who did it and why, is one transaction, counts `version` up (engines cache by it), and leaves one line in
+the audit trail and in the log. No verb writes a delivery's state: that is `delivery.lifecycle`'s. No verb asks the
+name service: the edges do, with `endpoint_rules.check_destination`, before the transaction.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from delivery.models import Delivery, Endpoint, EndpointHealth, Event, endpoint_
 from delivery.policy import retry, signing
 from delivery.policy.outcomes import REFUSALS
 from delivery.replays import TEST_EVENT, Replayed, replay
-from kernel import correlation
+from kernel import audit, correlation
 from kernel.live_hints import touched
 
 __all__ = [
@@ -228,6 +228,7 @@ def _release(endpoint: Endpoint, *cleared: str) -> None:
 
 
 def _changed(endpoint: Endpoint, verb: str, actor: str, reason: str, **more: Any) -> None:
+    audit.record(actor, verb, "endpoint", [endpoint.pk], reason, detail=more)
     log.info("operator_verb", verb=f"endpoint.{verb}", actor=actor, reason=reason, **endpoint_label(endpoint), **more)
     touched(f"endpoint:{endpoint.pk}", "stats", "deliveries")
 

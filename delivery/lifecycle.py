@@ -32,6 +32,7 @@ from delivery.engine import claims
 from delivery.engine.wake import wake
 from delivery.models import Delivery, Endpoint, EndpointHealth
 from delivery.states import WAITING_STATES, State
+from kernel import audit
 from kernel.live_hints import touched
 
 log = structlog.get_logger(__name__)
@@ -117,6 +118,7 @@ def _lock_health(endpoint_ids: Iterable[int]) -> None:
 def _tell(verb: str, rows: Sequence[int], actor: str, reason: str) -> None:
     if not rows:
         return
+    audit.record(actor, verb, "delivery", rows, reason)
     log.info("deliveries_" + verb, count=len(rows), first=rows[0], actor=actor, reason=reason)
     touched("deliveries", "stats", *[f"delivery:{pk}" for pk in rows[:TOUCHED_MOST]])
 

@@ -20,6 +20,7 @@ from delivery import events
 from delivery.endpoint_rules import InvalidEndpoint
 from delivery.engine.wake import wake
 from delivery.models import Delivery, Endpoint, Event, endpoint_label
+from kernel import audit
 from kernel.live_hints import touched
 
 MOST = 10_000
@@ -95,6 +96,7 @@ def replay(
         made += len(rows)
         first = first or (rows[0].pk if rows else None)
     more = wanted.filter(pk__gt=last).exists()
+    audit.record(actor, "replay", "endpoint", [target.pk], reason, detail={"made": made})
     log.info("operator_verb", verb="endpoint.replay", actor=actor, reason=reason, made=made, **endpoint_label(target))
     return Replayed(made, last if more else None, first)
 

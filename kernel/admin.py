@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
@@ -12,8 +13,9 @@ from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
+from kernel import audit
 from kernel.auth import Scope, create_key
-from kernel.confirm import run_verb
+from kernel.confirm import actor_of, run_verb
 from kernel.models import ApiKey
 
 
@@ -74,11 +76,13 @@ class ApiKeyAdmin(ModelAdmin):
         if change:
             super().save_model(request, obj, form, change)
             return
-        made, obj.token = create_key(  # type: ignore[attr-defined]
-            obj.name, form.cleaned_data["scopes"], subscriber=obj.subscriber
-        )
-        made.expires_at = obj.expires_at
-        made.save(update_fields=["expires_at"])
+        with transaction.atomic():
+            made, obj.token = create_key(  # type: ignore[attr-defined]
+                obj.name, form.cleaned_data["scopes"], subscriber=obj.subscriber
+            )
+            made.expires_at = obj.expires_at
+            made.save(update_fields=["expires_at"])
+            audit.record(actor_of(request), "create", "api_key", [made.pk], user=request.user)
         obj.pk, obj.key_id = made.pk, made.key_id
 
     def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
@@ -99,7 +103,9 @@ class ApiKeyAdmin(ModelAdmin):
         key = self.get_queryset(request).get(pk=object_id)
 
         def act(actor: str, cleaned: dict[str, Any]) -> str:
-            ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=timezone.now())
+            with transaction.atomic():
+                ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=timezone.now())
+                audit.record(actor, "revoke", "api_key", [key.pk], cleaned["reason"], user=request.user)
             return f"The key {key.name} is revoked; whoever uses it is refused from now on."
 
         return run_verb(

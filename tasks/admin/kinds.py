@@ -7,6 +7,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from unfold.admin import ModelAdmin
@@ -14,26 +15,27 @@ from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from kernel.live_hints import touched
+from kernel import audit
+from kernel.confirm import actor_of
 from tasks import kinds, providers
 from tasks.admin.actions import Action, on_one
-from tasks.engine import wake
+from tasks.engine import policies, wake
 from tasks.models import KindPolicy
 from tasks.reading import labels
 
 
 def _pause(ids: Sequence[int], *, actor: str, reason: str) -> str:
-    KindPolicy.objects.filter(pk__in=ids).update(is_paused=True, updated_at=timezone.now())
-    touched("stats")
-    return "Paused: running tasks go on, nothing new starts."
+    done = [policies.pause_kind(kind, actor=actor, reason=reason) for kind in _names(ids)]
+    return "Paused: running tasks go on, nothing new starts." if any(done) else "It was paused already."
 
 
 def _resume(ids: Sequence[int], *, actor: str, reason: str) -> str:
-    resumed = {"is_paused": False, "held_until": None, "hold_reason": "", "hold_text": "", "failure_count": 0}
-    KindPolicy.objects.filter(pk__in=ids).update(**resumed, updated_at=timezone.now())
-    touched("stats")
-    wake.after_commit("tasks.start", "tasks.run_internal")
-    return "Resumed: waiting tasks start now."
+    done = [policies.resume_kind(kind, actor=actor, reason=reason) for kind in _names(ids)]
+    return "Resumed: waiting tasks start now." if any(done) else "Nothing held it: its tasks start as they come."
+
+
+def _names(ids: Sequence[int]) -> list[str]:
+    return list(KindPolicy.objects.filter(pk__in=ids).order_by("pk").values_list("kind", flat=True))
 
 
 PAUSE = Action("pause", "tasks.pause_kind", ("Nothing new of this kind starts; running tasks go on.",), _pause)
@@ -96,7 +98,9 @@ class KindPolicyAdmin(ModelAdmin):
 
     def save_model(self, request: HttpRequest, obj: KindPolicy, form: Any, change: bool) -> None:
         """Only what was changed: pause and hold may be set by others while the form is open."""
-        obj.save(update_fields=[*form.changed_data, "updated_at"] if change else None)
+        with transaction.atomic():
+            obj.save(update_fields=[*form.changed_data, "updated_at"] if change else None)
+            audit.record(actor_of(request), "update", "kind", [obj.pk], detail={"fields": form.changed_data})
         wake.after_commit("tasks.start", "tasks.run_internal")
 
     @display(description="Kind", ordering="kind")

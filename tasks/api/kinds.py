@@ -1,16 +1,20 @@
-"""`/kinds/`: what can be submitted, and how it is treated."""
+"""`/kinds/`: what can be submitted, how it is treated, and the switch that holds a kind."""
 
+from collections.abc import Callable
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import viewsets
+from rest_framework.decorators import action
+from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from kernel.auth import HasScope
+from kernel.auth import HasScope, caller_of, need
 from kernel.problems import NotFound
 from tasks import kinds
-from tasks.api.shapes import KindSerializer, KindsSerializer
+from tasks.api.shapes import KindSerializer, KindsSerializer, ReasonSerializer
+from tasks.engine import policies
 from tasks.errors import UnknownKind
 from tasks.kinds import Kind
 from tasks.models import KindPolicy
@@ -19,7 +23,7 @@ from tasks.models import KindPolicy
 class KindViewSet(viewsets.ViewSet):
     """The kinds of work, their input schemas and their policies."""
 
-    permission_classes = (HasScope("tasks:read"),)
+    permission_classes = (HasScope("tasks:read", "tasks:write"),)
     lookup_value_regex = "[A-Za-z0-9_-]{1,60}"
 
     @extend_schema(responses=KindsSerializer)
@@ -30,11 +34,41 @@ class KindViewSet(viewsets.ViewSet):
 
     @extend_schema(responses=KindSerializer)
     def retrieve(self, request: Request, pk: str) -> Response:
-        try:
-            kind = kinds.get(pk)
-        except UnknownKind as error:
-            raise NotFound(error.detail) from None
-        return Response(_shown(kind, KindPolicy.objects.filter(kind=kind.name).first()))
+        return _answer(_known(pk))
+
+    @extend_schema(request=ReasonSerializer, responses=KindSerializer)
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, pk: str) -> Response:
+        """Nothing new of this kind starts; running tasks go on. Pausing twice changes nothing the second time."""
+        return self._switch(request, pk, policies.pause_kind)
+
+    @extend_schema(request=ReasonSerializer, responses=KindSerializer)
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, pk: str) -> Response:
+        """Waiting tasks of this kind start at once, held ones too. Where nothing held it, nothing changes."""
+        return self._switch(request, pk, policies.resume_kind)
+
+    def _switch(self, request: Request, pk: str, verb: Callable[..., bool]) -> Response:
+        need(request, "tasks.pause_kind")
+        caller = caller_of(request)
+        if caller.subscriber is not None:
+            raise PermissionDenied("A kind is everybody's: a key bound to a subscriber cannot pause or resume it.")
+        asked = ReasonSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        kind = _known(pk)
+        verb(kind.name, actor=caller.name, reason=asked.validated_data["reason"])
+        return _answer(kind)
+
+
+def _known(name: str) -> Kind:
+    try:
+        return kinds.get(name)
+    except UnknownKind as error:
+        raise NotFound(error.detail) from None
+
+
+def _answer(kind: Kind) -> Response:
+    return Response(_shown(kind, KindPolicy.objects.filter(kind=kind.name).first()))
 
 
 def _shown(kind: Kind, policy: KindPolicy | None) -> dict[str, Any]:

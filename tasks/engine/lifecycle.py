@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
+from kernel import audit
 from tasks import kinds
 from tasks.engine import backoff, clock
 from tasks.engine.unit_of_work import Step, UnitOfWork
@@ -186,6 +187,7 @@ def cancel(
                     unit.wake("tasks.sweep")
             elif _cancelled(unit, task, reason="cancelled", detail=reason):
                 answers[task.pk] = "cancelled"
+        _audited("cancel", [pk for pk, word in answers.items() if word != "refused"], actor, reason)
     return answers
 
 
@@ -221,6 +223,7 @@ def redrive(
             if unit.move(task, REDRIVE, reason="redriven", detail=reason, **fresh):
                 moved.add(task.pk)
                 unit.wake("tasks.start" if task.kind in kinds.EXTERNAL else "tasks.run_internal")
+        _audited("redrive", sorted(moved), actor, reason)
     return moved
 
 
@@ -229,4 +232,11 @@ def discard(
 ) -> set[int]:
     """Dead letters that nobody wants any more become cancelled. Answers who moved."""
     with UnitOfWork.opened(cause=cause, now=now or clock.now(), actor=actor) as unit:
-        return {task.pk for task in unit.lock(ids) if unit.move(task, DISCARD, reason="discarded", detail=reason)}
+        moved = {task.pk for task in unit.lock(ids) if unit.move(task, DISCARD, reason="discarded", detail=reason)}
+        _audited("discard", sorted(moved), actor, reason)
+    return moved
+
+
+def _audited(verb: str, ids: list[int], actor: str, reason: str) -> None:
+    if ids:
+        audit.record(actor, verb, "task", ids, reason)

@@ -6,10 +6,11 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from console.models import AuditEntry, Operation, OperationItem
+from console.models import Operation, OperationItem
 from console.operations import engine, plan, verbs
 from console.tests.conftest import make_batch, make_delivery, make_endpoint
 from delivery.models import Delivery, Endpoint
+from kernel.models import AuditEntry
 from kernel.problems import BadInput, Conflict
 from tasks.models import Task
 
@@ -43,7 +44,8 @@ def test_a_redrive_runs_to_its_end_with_an_outcome_for_each_row():
     assert (operation.state, operation.done_count, operation.target_count) == ("completed", 3, 3)
     assert states() == ["pending"] * 3
     assert set(operation.items.values_list("object_id", "outcome")) == {(row.pk, "done") for row in rows}
-    entry = AuditEntry.objects.get()
+    assert AuditEntry.objects.get(verb="redrive").object_ids == [row.pk for row in rows]
+    entry = AuditEntry.objects.get(subject="operation")
     assert (entry.actor, entry.verb, entry.count, entry.reason) == ("user:1:ann", "redrive_deliveries", 3, "healed")
 
 
