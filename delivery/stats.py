@@ -1,13 +1,12 @@
 """The one-row summary of all deliveries (specification S2.9), cheap at any size.
 
-Counts stop at `COUNT_LIMIT` rows and are then the planner's estimate, named in `estimated`. What happened in the last
-hour comes from `StatsMinute`, never from a scan. `pending` and `awaiting_retry` leave out what is *held* (its endpoint
+Counts stop at `counting.LIMIT` rows and are then the planner's estimate, named in `estimated`. What happened in the
+last hour comes from `StatsMinute`, never from a scan. `pending` and `awaiting_retry` leave out what is *held* (its endpoint
 is paused, disabled, in need of attention, or its breaker is open), so that a paused endpoint hides no stuck queue.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,8 +17,8 @@ from django.db.models import F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum
 from delivery.models import Delivery, Endpoint, StatsMinute
 from delivery.policy.outcomes import SUCCESSES
 from delivery.states import WAITING_STATES, BreakerState, State
+from kernel.counting import LIMIT, count
 
-COUNT_LIMIT = 100_000
 HELD_SNAPSHOT_SECONDS = 300
 HELD = Q(is_held=True) | Q(health__breaker_state=BreakerState.OPEN)
 
@@ -64,15 +63,6 @@ def warnings() -> list[str]:
     ]
 
 
-def count(rows: QuerySet, limit: int = COUNT_LIMIT) -> tuple[int, bool]:
-    """(number of rows, whether it is an estimate). Never reads more than `limit` rows."""
-    exact = rows.order_by().values("pk")[: limit + 1].count()
-    if exact <= limit:
-        return exact, False
-    plan = json.loads(rows.order_by().values("pk").explain(format="json"))
-    return max(limit, int(plan[0]["Plan"]["Plan Rows"])), True
-
-
 def oldest_due(subscriber: str | None = None, *, held: bool) -> datetime | None:
     """When the longest-waiting delivery fell due: of the held endpoints, or of all others.
 
@@ -92,9 +82,9 @@ def held_endpoint_ids(subscriber: str | None = None) -> list[int]:
 
 
 def waiting_at(endpoint_ids: Iterable[int]) -> dict[int, int]:
-    """Waiting deliveries of each of a few endpoints, each count capped at COUNT_LIMIT."""
+    """Waiting deliveries of each of a few endpoints, each count capped at LIMIT."""
     rows = Delivery.objects.filter(state__in=WAITING_STATES)
-    return {pk: rows.filter(endpoint_id=pk).order_by().values("pk")[:COUNT_LIMIT].count() for pk in endpoint_ids}
+    return {pk: rows.filter(endpoint_id=pk).order_by().values("pk")[:LIMIT].count() for pk in endpoint_ids}
 
 
 def _endpoints(subscriber: str | None) -> QuerySet[Endpoint]:

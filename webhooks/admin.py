@@ -14,8 +14,8 @@ from unfold.contrib.filters.admin import RangeDateTimeFilter
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
-from delivery.admin.lists import KeptAdmin
-from kernel.confirm import run_verb
+from kernel.admin.bases import KeptAdmin
+from kernel.admin.confirm import run_verb
 from tasks import providers
 from tasks.states import Reason
 from webhooks import inbox, labels

@@ -18,6 +18,7 @@ from delivery.models import Delivery, Endpoint, EndpointHealth
 from delivery.policy import retry
 from delivery.states import WAITING_STATES, BreakerState
 from delivery.states import State as DeliveryState
+from kernel import counting
 from tasks.models import Task
 from tasks.reading import stats as task_stats
 from tasks.states import State as TaskState
@@ -45,7 +46,7 @@ class Finding:
 def dead_letters(_now: datetime) -> list[Finding]:
     found = []
     tasks = Task.objects.filter(state=TaskState.DEAD_LETTER).count()
-    deliveries, is_estimate = delivery_stats.count(Delivery.objects.filter(state=DeliveryState.DEAD_LETTER))
+    deliveries, is_estimate = counting.count(Delivery.objects.filter(state=DeliveryState.DEAD_LETTER))
     for count, what, about in ((tasks, "task", ""), (deliveries, "delivery", "about " if is_estimate else "")):
         if count:
             plural = "deliveries" if what == "delivery" else "tasks"

@@ -12,9 +12,9 @@ from django.utils.html import format_html
 from unfold.decorators import display
 
 from delivery import labels
-from delivery.admin.lists import KeptAdmin
 from delivery.models import Attempt
 from delivery.policy.outcomes import Outcome
+from kernel.admin.bases import KeptAdmin
 
 
 class OutcomeFilter(admin.SimpleListFilter):

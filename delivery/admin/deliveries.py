@@ -18,16 +18,17 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter, RangeDateTime
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
-from delivery import labels, lifecycle, stats
+from delivery import labels, lifecycle
 from delivery.admin.attempts import OutcomeFilter
 from delivery.admin.events import payload_words
-from delivery.admin.lists import KeptAdmin, is_one
 from delivery.dead_letters import id_chunks
 from delivery.errors import DeliveryError
 from delivery.models import Attempt, Delivery
 from delivery.policy.outcomes import Outcome
 from delivery.states import WAITING_STATES, State
-from kernel.confirm import ReasonForm, actor_of, ask, run_verb
+from kernel.admin.bases import KeptAdmin, is_one
+from kernel.admin.confirm import ReasonForm, actor_of, ask, run_verb
+from kernel.counting import count
 
 SHOWN_ATTEMPTS = 50
 SELECTED_BUDGET_SECONDS = 20.0
@@ -193,7 +194,7 @@ class DeliveryAdmin(KeptAdmin):
         return None
 
     def _ask_many(self, request: HttpRequest, rows: QuerySet, name: str, says: str, form: ReasonForm) -> HttpResponse:
-        number, is_estimate = stats.count(rows)
+        number, is_estimate = count(rows)
         about = "about " if is_estimate else ""
         kind = "dead letters" if name == "redrive" else "waiting or dead deliveries"
         sentences = [f"{about}{number:,} {kind} {says}.".capitalize(), "Others in your selection are left alone."]

@@ -17,11 +17,11 @@ from unfold.enums import ActionVariant
 from delivery import endpoints, labels, stats
 from delivery.admin.forms import EndpointForm, RotationForm
 from delivery.admin.health import health_panel
-from delivery.admin.lists import EstimatingPaginator, ListedFiltersAdmin, is_one
 from delivery.errors import DeliveryError
 from delivery.models import Endpoint
 from delivery.policy.postback import masked
-from kernel.confirm import OptionalReasonForm, ReasonForm, actor_of, run_verb
+from kernel.admin.bases import EstimatingPaginator, ListedFiltersAdmin, is_one
+from kernel.admin.confirm import OptionalReasonForm, ReasonForm, actor_of, run_verb
 
 STATES: dict[str, tuple[str, dict[str, Any]]] = {
     "active": ("active", {"is_held": False}),

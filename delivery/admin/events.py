@@ -13,8 +13,8 @@ from django.urls import reverse
 from unfold.decorators import display
 
 from delivery import labels
-from delivery.admin.lists import KeptAdmin
 from delivery.models import Delivery, Event
+from kernel.admin.bases import KeptAdmin
 
 SHOWN_CHARACTERS = 20_000
 SHOWN_DELIVERIES = 50

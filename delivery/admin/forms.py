@@ -11,7 +11,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 from delivery import endpoint_rules
 from delivery.endpoint_rules import InvalidEndpoint
 from delivery.models import Endpoint
-from kernel.confirm import ReasonForm
+from kernel.admin.confirm import ReasonForm
 
 
 class EndpointForm(forms.ModelForm):

@@ -12,8 +12,8 @@ from django.utils import timezone
 from unfold.decorators import display
 
 from delivery import endpoints, labels, stats
-from delivery.admin.lists import KeptAdmin
 from delivery.models import Endpoint, EndpointHealth
+from kernel.admin.bases import KeptAdmin
 
 
 def health_panel(endpoint: Endpoint) -> dict[str, Any]:

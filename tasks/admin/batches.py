@@ -15,8 +15,8 @@ from unfold.contrib.filters.admin import RangeDateTimeFilter
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
-from delivery.admin.lists import KeptAdmin
-from tasks.admin.actions import Action, on_one
+from kernel.admin.actions import Action, on_one
+from kernel.admin.bases import KeptAdmin
 from tasks.admin.tasks import KindFilter
 from tasks.engine import lifecycle
 from tasks.kinds import chaining

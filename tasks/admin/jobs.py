@@ -8,7 +8,7 @@ from django.utils.html import format_html
 from unfold.contrib.filters.admin import RangeDateTimeFilter
 from unfold.decorators import display
 
-from delivery.admin.lists import KeptAdmin
+from kernel.admin.bases import KeptAdmin
 from tasks.models import ExternalJob, Transition
 from tasks.reading import labels
 

@@ -16,9 +16,9 @@ from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from kernel import audit
-from kernel.confirm import actor_of
+from kernel.admin.actions import Action, on_one
+from kernel.admin.confirm import actor_of
 from tasks import kinds, providers
-from tasks.admin.actions import Action, on_one
 from tasks.engine import policies, wake
 from tasks.models import KindPolicy
 from tasks.reading import labels

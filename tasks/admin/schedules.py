@@ -13,7 +13,7 @@ from django.utils.html import format_html
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from delivery.admin.lists import KeptAdmin, ListedFiltersAdmin
+from kernel.admin.bases import KeptAdmin, ListedFiltersAdmin
 from tasks import kinds
 from tasks.admin.tasks import KindFilter
 from tasks.errors import InvalidInput

@@ -15,9 +15,9 @@ from unfold.contrib.filters.admin import RangeDateTimeFilter
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
-from delivery.admin.lists import KeptAdmin
+from kernel.admin.actions import Action, on_one, on_selection
+from kernel.admin.bases import KeptAdmin
 from tasks import kinds, providers
-from tasks.admin.actions import Action, on_one, on_selection
 from tasks.engine import lifecycle
 from tasks.errors import WrongState
 from tasks.models import ExternalJob, KindPolicy, Task

@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from unfold.admin import ModelAdmin
 
-from kernel.confirm import ReasonForm, actor_of, ask, run_verb
+from kernel.admin.confirm import ReasonForm, actor_of, ask, run_verb
 
 MAX_SELECTED = 1_000
 CHUNK = 500
@@ -83,7 +83,7 @@ def on_selection(admin: ModelAdmin, request: HttpRequest, queryset: QuerySet, ve
     form = ReasonForm(request.POST if "confirmed" in request.POST else None)
     if "confirmed" not in request.POST or not form.is_valid():
         return _ask(admin, request, verb, len(ids), form)
-    _run(admin, request, queryset.model, ids, verb, form.cleaned_data["reason"])
+    _run(admin, request, ids, verb, form.cleaned_data["reason"])
     return None
 
 
@@ -104,10 +104,10 @@ def _ask(admin: ModelAdmin, request: HttpRequest, verb: Action, number: int, for
     )
 
 
-def _run(admin: ModelAdmin, request: HttpRequest, model: Any, ids: Sequence[int], verb: Action, reason: str) -> None:
+def _run(admin: ModelAdmin, request: HttpRequest, ids: Sequence[int], verb: Action, reason: str) -> None:
     for start in range(0, len(ids), CHUNK):
         part = ids[start : start + CHUNK]
         said = verb.run(part, actor=actor_of(request), reason=reason)
-        rows = model.objects.filter(pk__in=part).only("pk", "kind")
+        rows = admin.get_queryset(request).filter(pk__in=part)
         LogEntry.objects.log_actions(request.user.pk or 0, rows, CHANGE, change_message=f"{verb.label}: {reason}")
         admin.message_user(request, said, messages.SUCCESS)

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.utils.functional import cached_property
 from unfold.admin import ModelAdmin
 
-from delivery import stats
+from kernel import counting
 
 COUNTED = 10_000
 
@@ -30,7 +30,7 @@ class EstimatingPaginator(Paginator):
     @cached_property
     def count(self) -> int:
         rows = self.object_list
-        return stats.count(rows, COUNTED)[0] if isinstance(rows, QuerySet) else len(rows)
+        return counting.count(rows, COUNTED)[0] if isinstance(rows, QuerySet) else len(rows)
 
 
 class ListedFiltersAdmin(ModelAdmin):

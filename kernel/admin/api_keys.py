@@ -14,8 +14,8 @@ from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from kernel import audit
+from kernel.admin.confirm import actor_of, run_verb
 from kernel.auth import Scope, create_key
-from kernel.confirm import actor_of, run_verb
 from kernel.models import ApiKey
 
 
