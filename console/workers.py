@@ -5,6 +5,7 @@ from django.utils import timezone
 
 from console.alerts import evaluate
 from console.health import heartbeat
+from console.wake import RUN_OPERATIONS
 
 
 @shared_task(name="console.evaluate_alerts", ignore_result=True)
@@ -17,7 +18,7 @@ def beat_heartbeat() -> None:
     heartbeat.beat_once(heartbeat.SCHEDULE, process="schedule")
 
 
-@shared_task(name="console.run_operations", ignore_result=True)
+@shared_task(name=RUN_OPERATIONS, ignore_result=True)
 def run_operations() -> None:
     from console.operations import engine
 

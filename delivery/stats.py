@@ -1,8 +1,9 @@
 """The one-row summary of all deliveries (specification S2.9), cheap at any size.
 
 Counts stop at `counting.LIMIT` rows and are then the planner's estimate, named in `estimated`. What happened in the
-last hour comes from `StatsMinute`, never from a scan. `pending` and `awaiting_retry` leave out what is *held* (its endpoint
-is paused, disabled, in need of attention, or its breaker is open), so that a paused endpoint hides no stuck queue.
+last hour comes from `StatsMinute`, never from a scan. `pending` and `awaiting_retry` leave out what is *held* (its
+endpoint is paused, disabled, in need of attention, or its breaker is open), so that a paused endpoint hides no stuck
+queue.
 """
 
 from __future__ import annotations

@@ -10,12 +10,13 @@ from django.utils import timezone
 
 from delivery import latency
 from delivery.engine import process
+from delivery.engine.wake import DRAIN
 from delivery.maintenance import partitions, retention, sweeps
 
 MAINTAIN_BUDGET_SECONDS = 300.0
 
 
-@shared_task(name="delivery.drain", ignore_result=True)
+@shared_task(name=DRAIN, ignore_result=True)
 def drain() -> None:
     """Send what is due until nothing is."""
     process.drain()

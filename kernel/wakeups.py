@@ -1,19 +1,42 @@
 """Wake-ups to the broker from a thread of their own: a sick broker can neither slow nor fail whoever rings.
 
-A publish to a broker in trouble was measured at 4 to 40 s, so none happens in a request. Names are noted in this
-process; a daemon thread hands them to `publish` at most every 50 ms and drops what fails. A lost wake-up costs seconds,
-since beat looks anyway, and nothing may depend on a message arriving. At the end of a short-lived process what was rung
-gets a moment to go out. It must never publish from the caller's thread and never raise.
+A publish to a broker in trouble was measured at 4 to 40 s, so none happens in a request. Names of worker functions are
+noted in this process; a daemon thread publishes them at most every 50 ms and drops what fails. A lost wake-up costs
+seconds, since beat looks anyway, and nothing may depend on a message arriving. At the end of a short-lived process what
+was rung gets a moment to go out. It must never publish from the caller's thread and never raise.
+
+The names themselves stand on their own floor, in its `wake` module: this one knows none of them.
 """
 
 import atexit
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 
+import structlog
+from celery import current_app
+from django.conf import settings
+from django.db import transaction
+
+EXPIRES_SECONDS = 10  # two looks of beat: by then the rows have been seen, and nothing piles up without a worker
 INTERVAL_SECONDS = 0.05
 FAILED_PAUSE_SECONDS = 1.0
 LAST_MOMENT_SECONDS = 1.0
+
+log = structlog.get_logger(__name__)
+
+
+def publish(name: str) -> bool:
+    """Send one wake-up now; whatever the broker does, this returns. For workers: never call it in a request."""
+    if not settings.CELERY_BROKER_URL:
+        return True
+    try:
+        current_app.send_task(name, expires=EXPIRES_SECONDS, retry=False, ignore_result=True)
+    except Exception as error:  # noqa: BLE001 - beat finds the work
+        log.warning("wake_up_lost", worker=name, error=type(error).__name__)
+        return False
+    return True
 
 
 class Wakeups:
@@ -59,3 +82,16 @@ class Wakeups:
                 if not self._names:
                     self._quiet.set()
             pause.wait(INTERVAL_SECONDS if all(are_out) else FAILED_PAUSE_SECONDS)
+
+
+_wakeups = Wakeups(publish, "wake")
+
+
+def _ring(name: str) -> None:
+    _wakeups.ring(name)
+
+
+def after_commit(*names: str) -> None:
+    """Wake these worker functions once the current transaction has committed; now, if there is none."""
+    for name in names:
+        transaction.on_commit(partial(_ring, name), robust=True)

@@ -163,4 +163,4 @@ def _log(tasks: list[Task], cause: Cause, actor: str) -> None:
 
 def _tell(kind: Kind, topic: str) -> None:
     touched(topic, "tasks", "stats")
-    wake.after_commit("tasks.start" if kind.is_external else "tasks.run_internal")
+    wake.after_commit(wake.START if kind.is_external else wake.RUN_INTERNAL)

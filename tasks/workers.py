@@ -19,19 +19,19 @@ from tasks.states import State
 BUDGET_SECONDS = 25.0
 
 
-@shared_task(name="tasks.start", ignore_result=True)
+@shared_task(name=wake.START, ignore_result=True)
 def start() -> None:
     """Start what is due of every external kind, in limits."""
     _alone("start", lambda: _serve("start", start_streams()))
 
 
-@shared_task(name="tasks.fetch", ignore_result=True)
+@shared_task(name=wake.FETCH, ignore_result=True)
 def fetch() -> None:
     """Fetch the results that are due."""
     _alone("fetch", lambda: _serve("fetch", fetch_streams()))
 
 
-@shared_task(name="tasks.run_internal", ignore_result=True)
+@shared_task(name=wake.RUN_INTERNAL, ignore_result=True)
 def run_internal() -> None:
     """Run what is due of the internal kinds."""
     _alone("run_internal", lambda: run_due())
@@ -48,7 +48,7 @@ def tick_schedules() -> None:
     _alone("tick_schedules", lambda: schedules.tick(clock.now()))
 
 
-@shared_task(name="tasks.sweep", ignore_result=True)
+@shared_task(name=wake.SWEEP, ignore_result=True)
 def sweep() -> None:
     """What no message told of: due schedules, expired leases, orphaned starts, wishes to cancel, waiting work."""
     _alone("sweep", lambda: sweep_once())
@@ -70,9 +70,9 @@ def due_workers() -> list[str]:
     waiting = Task.objects.filter(next_attempt_at__lte=now)
     to_start = waiting.filter(state__in=[State.QUEUED, State.RETRYING])
     looks = {
-        "tasks.start": to_start.filter(kind__in=kinds.EXTERNAL),
-        "tasks.run_internal": to_start.filter(kind__in=kinds.INTERNAL),
-        "tasks.fetch": waiting.filter(kind__in=kinds.EXTERNAL, state=State.FETCHING, lease_token__isnull=True),
+        wake.START: to_start.filter(kind__in=kinds.EXTERNAL),
+        wake.RUN_INTERNAL: to_start.filter(kind__in=kinds.INTERNAL),
+        wake.FETCH: waiting.filter(kind__in=kinds.EXTERNAL, state=State.FETCHING, lease_token__isnull=True),
     }
     return [name for name, rows in looks.items() if rows.exists()]
 

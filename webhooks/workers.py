@@ -4,9 +4,10 @@ from celery import shared_task
 from django.utils import timezone
 
 from webhooks import inbox, retention
+from webhooks.wake import SWEEP_INBOX
 
 
-@shared_task(name="webhooks.sweep_inbox", ignore_result=True)
+@shared_task(name=SWEEP_INBOX, ignore_result=True)
 def sweep_inbox() -> None:
     now = timezone.now()
     inbox.sweep(now)

@@ -13,12 +13,12 @@ from django.utils import timezone
 
 from console.models import Operation
 from console.operations.verbs import VERBS, BulkVerb, pinned
+from console.wake import RUN_OPERATIONS
 from kernel import audit
 from kernel.live_hints import touched
 from kernel.problems import BadInput, Conflict
-from tasks.engine.wake import after_commit
+from kernel.wakeups import after_commit
 
-WORKER = "console.run_operations"
 CANARY = 5
 SAMPLES = 20
 State = Operation.State
@@ -77,7 +77,7 @@ def create(
             actor, verb, "operation", [operation.pk], reason, count=seen.target_count, detail=seen.filter, user=user
         )
         touched(f"operation:{operation.pk}", "stats")
-        after_commit(WORKER)
+        after_commit(RUN_OPERATIONS)
     return operation
 
 
@@ -119,5 +119,5 @@ def _steer(operation: Operation, verb: str, actor: str, states: tuple[str, ...],
             raise Conflict(f"This operation is {operation.get_state_display()}.", code="wrong_state")
         audit.record(actor, verb, "operation", [operation.pk])
         touched(f"operation:{operation.pk}")
-        after_commit(WORKER)
+        after_commit(RUN_OPERATIONS)
     operation.refresh_from_db()

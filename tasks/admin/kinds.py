@@ -101,7 +101,7 @@ class KindPolicyAdmin(ModelAdmin):
         with transaction.atomic():
             obj.save(update_fields=[*form.changed_data, "updated_at"] if change else None)
             audit.record(actor_of(request), "update", "kind", [obj.pk], detail={"fields": form.changed_data})
-        wake.after_commit("tasks.start", "tasks.run_internal")
+        wake.after_commit(wake.START, wake.RUN_INTERNAL)
 
     @display(description="Kind", ordering="kind")
     def title(self, obj: KindPolicy) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 from kernel import audit
 from tasks import kinds
-from tasks.engine import backoff, clock
+from tasks.engine import backoff, clock, wake
 from tasks.engine.unit_of_work import Step, UnitOfWork
 from tasks.models import Task
 from tasks.states import FINAL_STATES, OPEN_STATES, Cause, State
@@ -66,7 +66,7 @@ def start(unit: UnitOfWork, task: Task, *, deadline: datetime, detail: str = "",
 
 def upstream_completed(unit: UnitOfWork, task: Task, *, detail: str = "") -> bool:
     """The provider says it is done; the result has to be fetched, and is due at once."""
-    unit.wake("tasks.fetch")
+    unit.wake(wake.FETCH)
     return unit.move(
         task, UPSTREAM_COMPLETED, reason="completed", detail=detail, next_attempt_at=unit.now, fetch_count=0
     )
@@ -165,7 +165,7 @@ def promote_due(now: datetime, limit: int = CHUNK) -> int:
     with UnitOfWork.opened(cause=Cause.SCHEDULE, now=now) as unit:
         for task in unit.lock(ids):
             unit.move(task, PROMOTE, reason="due")
-            unit.wake("tasks.start" if task.kind in kinds.EXTERNAL else "tasks.run_internal")
+            unit.wake(wake.START if task.kind in kinds.EXTERNAL else wake.RUN_INTERNAL)
     return len(ids)
 
 
@@ -184,7 +184,7 @@ def cancel(
                 answers[task.pk] = "cancelling"
                 if task.cancel_requested_at is None:
                     unit.amend(task, cancel_requested_at=unit.now)
-                    unit.wake("tasks.sweep")
+                    unit.wake(wake.SWEEP)
             elif _cancelled(unit, task, reason="cancelled", detail=reason):
                 answers[task.pk] = "cancelled"
         _audited("cancel", [pk for pk, word in answers.items() if word != "refused"], actor, reason)
@@ -222,7 +222,7 @@ def redrive(
             }
             if unit.move(task, REDRIVE, reason="redriven", detail=reason, **fresh):
                 moved.add(task.pk)
-                unit.wake("tasks.start" if task.kind in kinds.EXTERNAL else "tasks.run_internal")
+                unit.wake(wake.START if task.kind in kinds.EXTERNAL else wake.RUN_INTERNAL)
         _audited("redrive", sorted(moved), actor, reason)
     return moved
 

@@ -30,7 +30,7 @@ def resume_kind(kind: str, *, actor: str, reason: str = "") -> bool:
     with transaction.atomic():
         is_free = _switch(kind, held, "resume", actor, reason, **free)
         if is_free:
-            wake.after_commit("tasks.start", "tasks.run_internal")
+            wake.after_commit(wake.START, wake.RUN_INTERNAL)
     return is_free
 
 

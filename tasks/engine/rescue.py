@@ -9,7 +9,7 @@ from datetime import datetime
 import structlog
 
 from tasks import kinds
-from tasks.engine import lifecycle
+from tasks.engine import lifecycle, wake
 from tasks.engine.unit_of_work import UnitOfWork
 from tasks.models import Task
 from tasks.states import Cause, State
@@ -32,11 +32,11 @@ def expired_leases(now: datetime) -> int:
             if task.state == State.RUNNING:
                 detail = "The worker that ran it is gone; its lease expired."
                 lifecycle.rescue(unit, task, detail=detail, back_to_retrying=True)
-                unit.wake("tasks.run_internal")
+                unit.wake(wake.RUN_INTERNAL)
             elif task.state == State.FETCHING:
                 detail = "The worker that fetched the result is gone; its lease expired."
                 if lifecycle.rescue(unit, task, detail=detail) and not task.is_final:
                     unit.amend(task, next_attempt_at=now)
-                    unit.wake("tasks.fetch")
+                    unit.wake(wake.FETCH)
     log.warning("leases_rescued", tasks=len(tasks))
     return len(tasks)

@@ -109,8 +109,8 @@ class UnitOfWork:
     def add_job(self, job: ExternalJob) -> None:
         self._new_jobs.append(job)
 
-    def wake(self, name: str) -> None:
-        self._wakes.add(name)
+    def wake(self, *names: str) -> None:
+        self._wakes.update(names)
 
     @staticmethod
     def _set(row: Any, changes: dict[str, Any], changed: set[str]) -> None:
@@ -180,5 +180,5 @@ class UnitOfWork:
         touched("tasks", "stats", *groups, *(f"task:{task.pk}" for task in tasks[:MAX_TOPICS]))
         freed = any(move.before in (State.RUNNING, State.FETCHING) and move.step.target for move in moves)
         if freed and waiting:
-            self._wakes.update(("tasks.start", "tasks.run_internal"))
+            self._wakes.update((wake.START, wake.RUN_INTERNAL))
         wake.after_commit(*sorted(self._wakes))

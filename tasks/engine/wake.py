@@ -1,39 +1,34 @@
-"""Wake the task workers after commit, through the bell. Losing a wake-up costs seconds: beat sweeps anyway."""
+"""The names of the task workers, and who else wants to be woken by what happens here.
 
-from functools import partial
+A floor above is never named: it says itself, at start-up, which of its worker functions it wants woken.
+"""
 
-import structlog
-from celery import current_app
-from django.conf import settings
-from django.db import transaction
+from kernel.wakeups import after_commit, publish
 
-from kernel.wakeups import Wakeups
+__all__ = [
+    "FETCH",
+    "RUN_INTERNAL",
+    "START",
+    "SWEEP",
+    "after_commit",
+    "jobs_named",
+    "publish",
+    "when_jobs_are_named",
+]
 
-EXPIRES_SECONDS = 60  # wake-ups must not pile up while no worker is there
+START = "tasks.start"
+FETCH = "tasks.fetch"
+RUN_INTERNAL = "tasks.run_internal"
+SWEEP = "tasks.sweep"
 
-log = structlog.get_logger(__name__)
-
-
-def publish(name: str) -> bool:
-    """Send one wake-up now; whatever the broker does, this returns. Never call it in a request."""
-    if not settings.CELERY_BROKER_URL:
-        return True
-    try:
-        current_app.send_task(name, expires=EXPIRES_SECONDS, ignore_result=True)
-    except Exception as error:  # noqa: BLE001 - the sweep finds the work
-        log.warning("wake_up_lost", worker=name, error=type(error).__name__)
-        return False
-    return True
+_on_job_ids: set[str] = set()
 
 
-_bell = Wakeups(publish, "tasks-wake")
+def when_jobs_are_named(worker: str) -> None:
+    """Wake `worker` whenever start calls have brought the providers' job ids: words that came before can be matched."""
+    _on_job_ids.add(worker)
 
 
-def _ring(name: str) -> None:
-    _bell.ring(name)
-
-
-def after_commit(*names: str) -> None:
-    """Wake the worker functions of these names once the current transaction has committed."""
-    for name in names:
-        transaction.on_commit(partial(_ring, name), robust=True)
+def jobs_named() -> tuple[str, ...]:
+    """Whom to wake when job ids have come."""
+    return tuple(sorted(_on_job_ids))

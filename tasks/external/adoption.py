@@ -11,7 +11,7 @@ import structlog
 from django.db import transaction
 
 from tasks import providers
-from tasks.engine import lifecycle
+from tasks.engine import lifecycle, wake
 from tasks.engine.unit_of_work import UnitOfWork
 from tasks.external.starting import LEASE, settle_one
 from tasks.external.updates import apply_many
@@ -85,7 +85,7 @@ def _adopt_found(provider: str, found: Sequence[ListedJob], now: datetime, cause
             settle_one(unit, tasks[job.task_id], job, started)
             lifecycle.adopted(unit, tasks[job.task_id])
             adopted += 1
-        unit.wake("webhooks.sweep_inbox")
+        unit.wake(*wake.jobs_named())
     apply_many([listed.update for listed in by_token.values()], provider=provider, cause=cause, now=now)
     return adopted
 
@@ -107,6 +107,6 @@ def _count_missing(jobs: Sequence[ExternalJob], found: set[str], now: datetime, 
             unit.job(job, state=JobState.LOST, finished_at=now, finished_by=cause.value, next_poll_at=None)
             detail = "The start call never reached the provider: it knows no job with this start token."
             lifecycle.rescue(unit, tasks[job.task_id], detail=detail, back_to_retrying=True)
-            unit.wake("tasks.start")
+            unit.wake(wake.START)
             never_began += 1
     return never_began

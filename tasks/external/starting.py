@@ -17,7 +17,7 @@ from django.conf import settings
 
 from kernel import correlation
 from tasks import kinds, providers
-from tasks.engine import lifecycle, limits
+from tasks.engine import lifecycle, limits, wake
 from tasks.engine.unit_of_work import UnitOfWork
 from tasks.models import ExternalJob, KindPolicy, Task
 from tasks.providers.base import (
@@ -196,7 +196,7 @@ def settle(start: Start, outcomes: dict[str, StartOutcome], now: datetime) -> No
         jobs = ExternalJob.objects.select_for_update(no_key=True, of=("self",)).filter(start_token__in=list(outcomes))
         for job in jobs.order_by("pk"):
             settle_one(unit, tasks[job.task_id], job, outcomes[str(job.start_token)], wait)
-        unit.wake("webhooks.sweep_inbox")  # events that came before the job ids are parked there
+        unit.wake(*wake.jobs_named())
     if not failures:
         limits.release(start.kind)
     _report(start, outcomes)

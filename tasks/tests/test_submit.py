@@ -76,7 +76,7 @@ def test_ten_thousand_tasks_make_one_batch() -> None:
 
 def test_a_wake_up_is_rung_after_commit_only(django_capture_on_commit_callbacks: Any, monkeypatch: Any) -> None:
     rung: list[str] = []
-    monkeypatch.setattr("tasks.engine.wake._bell.ring", rung.append)
+    monkeypatch.setattr("kernel.wakeups._wakeups.ring", rung.append)
     with django_capture_on_commit_callbacks(execute=True):
         submit("map_search", SEARCH, caller="t")
         submit("batch_report", {"batch": "1"}, caller="t")

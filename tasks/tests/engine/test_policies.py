@@ -4,9 +4,10 @@ from datetime import timedelta
 
 import pytest
 
+from kernel import wakeups
 from kernel.models import AuditEntry
 from tasks import kinds
-from tasks.engine import clock, lifecycle, limits, policies, wake
+from tasks.engine import clock, lifecycle, limits, policies
 from tasks.errors import UnknownKind
 from tasks.models import KindPolicy
 from tasks.states import State
@@ -33,7 +34,7 @@ def test_a_paused_kind_starts_nothing_and_a_second_press_changes_nothing():
 
 def test_resume_ends_the_pause_and_the_hold_and_wakes_the_workers(django_capture_on_commit_callbacks, monkeypatch):
     woken: list[str] = []
-    monkeypatch.setattr(wake, "_ring", woken.append)
+    monkeypatch.setattr(wakeups, "_ring", woken.append)
     policies.pause_kind("scoring", **WHO)
     held = {"held_until": clock.now() + timedelta(hours=1), "hold_reason": "auth", "failure_count": 3}
     KindPolicy.objects.filter(kind="scoring").update(**held)

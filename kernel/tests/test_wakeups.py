@@ -6,10 +6,10 @@ import time
 import pytest
 from django.db import transaction
 
-from delivery.engine import wake as module
-from delivery.engine.wake import DRAIN, wake
 from kernel import wakeups
 from kernel.wakeups import Wakeups
+
+DRAIN = "delivery.drain"
 
 
 class Broker:
@@ -25,10 +25,12 @@ class Broker:
 
 
 @pytest.fixture
-def use(monkeypatch):
+def use(monkeypatch, settings):
+    settings.CELERY_BROKER_URL = "memory://"
+
     def use_broker(broker: Broker) -> Wakeups:
-        monkeypatch.setattr(module, "current_app", broker)
-        return Wakeups(module.publish, "wake")
+        monkeypatch.setattr(wakeups, "current_app", broker)
+        return Wakeups(wakeups.publish, "wake")
 
     return use_broker
 
@@ -57,13 +59,13 @@ def test_a_sick_broker_slows_nobody_and_raises_nothing(use, monkeypatch):
 @pytest.mark.django_db(transaction=True)
 def test_nobody_is_woken_before_the_commit_or_after_a_rollback(monkeypatch):
     woken: list[int] = []
-    monkeypatch.setattr(module._bell, "ring", lambda _name: woken.append(1))
+    monkeypatch.setattr(wakeups._wakeups, "ring", lambda _name: woken.append(1))
     with transaction.atomic():
-        wake()
+        wakeups.after_commit(DRAIN)
         assert not woken
     assert woken == [1]
     with transaction.atomic():
-        wake()
+        wakeups.after_commit(DRAIN)
         transaction.set_rollback(True)
     assert woken == [1]
 
