@@ -1,6 +1,5 @@
 """Django's settings, made from the environment (`config.environment`). The environment is read nowhere else."""
 
-import ipaddress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -8,6 +7,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from config import environment as env
 from config.logs import logging_config
+from kernel.addresses import Network, parse_networks
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION = "0.1.0"
@@ -175,9 +175,9 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # the largest API body; inbound 
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000  # a selection of ten thousand rows in the admin
 
 
-def _networks(name: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
+def _networks(name: str) -> list[Network]:
     try:
-        return [ipaddress.ip_network(text) for text in env.read_list(name)]
+        return list(parse_networks(env.read_list(name)))
     except ValueError as error:
         raise ImproperlyConfigured(f"{name} must list networks such as 10.0.0.0/8: {error}.") from error
 
@@ -265,7 +265,7 @@ SANDBOX_PROVIDER_KEY = env.read("SANDBOX_PROVIDER_KEY")
 SANDBOX_WEBHOOK_SECRET = env.read("SANDBOX_WEBHOOK_SECRET")
 SANDBOX_RECEIVER_URL = env.read("SANDBOX_RECEIVER_URL").rstrip("/")
 if SANDBOX_PROVIDER_URL:  # the simulated provider lives on this machine
-    PROVIDER_ALLOWED_NETWORKS.append(ipaddress.ip_network("127.0.0.0/8"))
+    PROVIDER_ALLOWED_NETWORKS += parse_networks("127.0.0.0/8")
 
 LIVE_ALLOWED_ORIGINS = env.read_list("LIVE_ALLOWED_ORIGINS")
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection
-from django.db.models import F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import F, Min, OuterRef, Q, QuerySet, Subquery, Sum
 
 from delivery.models import Delivery, Endpoint, StatsMinute
 from delivery.policy.outcomes import SUCCESSES
@@ -174,8 +174,3 @@ def slow_endpoints(*, p95_ms: float = 2_000, samples: int = 20, subscriber: str 
         )
     )
     return [dict(row) for row in rows]
-
-
-def measured_at() -> datetime | None:
-    """When percentiles were last computed; old means that the worker function stands still."""
-    return Endpoint.objects.aggregate(at=Max("health__measured_at"))["at"]

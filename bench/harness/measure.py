@@ -84,11 +84,6 @@ class Idle:
         total = max(1, now[0] - self.before[0])
         return (now[1] - self.before[1]) / total, (now[2] - self.before[2]) / total
 
-    def busy_seconds(self) -> float:
-        """CPU seconds that the whole machine worked."""
-        now = _machine_ticks()
-        return ((now[0] - now[1] - now[2]) - (self.before[0] - self.before[1] - self.before[2])) / TICKS
-
 
 def _machine_ticks() -> tuple[int, int, int]:
     values = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]

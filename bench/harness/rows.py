@@ -5,7 +5,6 @@ Import only after `servers.set_up_django()`. SQL stands here only where a bench 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -164,8 +163,3 @@ def is_durable() -> dict[str, str]:
     return {
         name: _one(f"SHOW {name}") for name in ("synchronous_commit", "fsync", "full_page_writes", "server_version")
     }
-
-
-def subscribers_json(targets: list[Target]) -> str:
-    """For a process of its own that offers events."""
-    return json.dumps([target.subscriber for target in targets])

@@ -142,34 +142,8 @@ class Decision:
         return self.kind is DecisionKind.SUCCESS
 
     @property
-    def is_transient(self) -> bool:
-        return self.kind is DecisionKind.TRANSIENT
-
-    @property
-    def is_permanent(self) -> bool:
-        return self.kind is DecisionKind.PERMANENT
-
-    @property
-    def pauses_endpoint(self) -> bool:
-        """The endpoint waits: `pause_endpoint_seconds`, or one backoff step where that is None."""
-        return self.kind is DecisionKind.THROTTLE
-
-    @property
-    def disables_endpoint(self) -> bool:
-        return self.kind is DecisionKind.GONE
-
-    @property
-    def costs_attempt(self) -> bool:
-        """Throttled answers cost none until there were more than `max_attempts` of them running: the caller counts."""
-        return self.kind in (DecisionKind.SUCCESS, DecisionKind.TRANSIENT, DecisionKind.PERMANENT)
-
-    @property
     def counts_for_breaker(self) -> bool:
         return self.outcome in BREAKER_COUNTS
-
-    @property
-    def resets_breaker(self) -> bool:
-        return self.kind is DecisionKind.SUCCESS
 
     @property
     def is_refusal(self) -> bool:

@@ -33,10 +33,6 @@ class Schedule:
         """A 404 during a deploy is no verdict; only the specification's own profile takes it as one."""
         return self.profile != "spec"
 
-    @property
-    def usual_attempts(self) -> int:
-        return 5 if self.profile == "spec" else len(self.steps) + 1
-
     def bounds(self, failed_attempts: int) -> tuple[float, float]:
         """(least, most) seconds until the next attempt after this many failed ones, counted from 1."""
         if failed_attempts < 1:

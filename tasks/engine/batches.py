@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from tasks.models import Batch, Task
-from tasks.states import FINAL_STATES, OPEN_STATES, State
+from tasks.states import OPEN_STATES, State
 
 
 def count(moved: Iterable[tuple[Task, str]], now: datetime) -> tuple[list[Batch], bool]:
@@ -54,14 +54,3 @@ def outcome(counts: dict[str, int], total: int) -> str:
     if succeeded == total:
         return "all_succeeded"
     return "partly" if succeeded else "none"
-
-
-def recount(batch_id: int) -> dict[str, int]:
-    """The truth that `counts` must equal; for tests, `doctor` and doubt."""
-    return dict(Counter(Task.objects.filter(batch_id=batch_id).values_list("state", flat=True)))
-
-
-def finished_share(batch: Batch) -> float:
-    """0 to 1: how much of the batch has ended, for bars."""
-    done = sum(batch.counts.get(state, 0) for state in FINAL_STATES)
-    return done / batch.total if batch.total else 1.0

@@ -201,10 +201,6 @@ class Silence:
     open: int
     last_webhook_at: datetime | None
 
-    @property
-    def poll_share(self) -> float:
-        return self.by_poll / self.finished if self.finished else 0.0
-
 
 def silence(now: datetime, window: timedelta = timedelta(hours=1)) -> list[Silence]:
     """For each provider that finished anything in the window, who noticed. `open` is counted now."""

@@ -31,10 +31,6 @@ class Kind:
     def is_external(self) -> bool:
         return self.run is None
 
-    @property
-    def slug(self) -> str:
-        return self.name.replace("_", "-")
-
     def checked(self, given: Any) -> dict[str, Any]:
         """The input as it is stored. Raises InvalidInput with a row for each wrong field."""
         found = schemas.problems(self.schema, given)

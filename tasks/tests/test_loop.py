@@ -52,7 +52,8 @@ def test_a_batch_starts_in_few_calls_and_is_announced_once(sandbox: Sandbox) -> 
     assert sandbox.stats()["calls"]["start_batch"] == 3
     assert Event.objects.filter(type="task.succeeded", subscriber="acme").count() == 120
     assert Event.objects.filter(type="batch.completed", subscriber="acme").count() == 1
-    assert silence(clock.now())[0].poll_share == 1.0
+    seen = silence(clock.now())[0]
+    assert seen.by_poll == seen.finished == 120
 
 
 def test_through_faults_everything_succeeds_and_nothing_is_started_twice(sandbox: Sandbox) -> None:

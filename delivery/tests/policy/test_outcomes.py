@@ -68,16 +68,10 @@ def test_failures_go_before_the_status(failure, outcome, kind):
 
 def test_consequences():
     assert judged(200).is_success
-    assert judged(200).resets_breaker
     assert judged(500).counts_for_breaker
-    assert judged(500).costs_attempt
     for status in (400, 401, 429, 410, 301):
         assert not judged(status).counts_for_breaker
-        assert not judged(status).resets_breaker
     assert not judged(failure=Failure.BLOCKED).counts_for_breaker
-    assert not judged(failure=Failure.OWN_FAULT).costs_attempt
-    assert not judged(429).costs_attempt
-    assert judged(410).disables_endpoint
     assert judged(401).is_refusal
     assert not judged(301).is_refusal
 
@@ -87,18 +81,18 @@ def test_throttling_takes_the_told_time():
     assert judged(429).pause_endpoint_seconds is None
     assert judged(429, retry_after="soon").pause_endpoint_seconds is None
     told = judged(503, retry_after="7")
-    assert (told.outcome, told.pauses_endpoint, told.pause_endpoint_seconds) == (Outcome.THROTTLED, True, 7)
+    assert (told.outcome, told.kind, told.pause_endpoint_seconds) == (Outcome.THROTTLED, DecisionKind.THROTTLE, 7)
     assert judged(503, retry_after="soon").outcome is Outcome.SERVER_ERROR
     assert judged(500, retry_after="7").outcome is Outcome.SERVER_ERROR
 
 
 def test_exceptions_of_an_endpoint():
-    assert judged(401, transient_codes=[401]).is_transient
-    assert judged(501, transient_codes=[501]).is_transient
-    assert not judged(403, transient_codes=[401]).is_transient
-    assert judged(404, not_found_is_transient=True).is_transient
+    assert judged(401, transient_codes=[401]).kind is DecisionKind.TRANSIENT
+    assert judged(501, transient_codes=[501]).kind is DecisionKind.TRANSIENT
+    assert judged(403, transient_codes=[401]).kind is not DecisionKind.TRANSIENT
+    assert judged(404, not_found_is_transient=True).kind is DecisionKind.TRANSIENT
     assert not judged(401, transient_codes=[401]).is_refusal
-    assert judged(410, transient_codes=[410]).disables_endpoint
+    assert judged(410, transient_codes=[410]).kind is DecisionKind.GONE
 
 
 def test_body_rule():

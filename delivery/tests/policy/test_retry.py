@@ -59,8 +59,7 @@ def test_in_words():
     ]
 
 
-def test_usual_attempts_and_404():
-    assert (SPEC.usual_attempts, STANDARD.usual_attempts) == (5, 10)
+def test_only_the_specifications_profile_takes_a_404_as_a_verdict():
     assert not SPEC.not_found_is_transient
     assert STANDARD.not_found_is_transient
 

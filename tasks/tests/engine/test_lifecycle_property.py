@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from delivery.models import Event
-from tasks.engine import batches, clock, lifecycle, rescue
+from tasks.engine import clock, lifecycle, rescue
 from tasks.engine.announcements import TASK_EVENTS
 from tasks.external import apply_many, fetching, starting
 from tasks.models import Batch, ExternalJob, Task, Transition
@@ -31,6 +31,7 @@ from tasks.providers.base import (
 )
 from tasks.states import FINAL_STATES, Cause, JobStatus, State
 from tasks.submit import submit_batch
+from tasks.tests import drive
 
 SIZE = 3
 FORWARD = {
@@ -154,7 +155,7 @@ class Story:
 
     def check(self) -> None:
         batch = Batch.objects.get(pk=self.batch.pk)
-        assert batch.counts == batches.recount(batch.pk)
+        assert batch.counts == drive.recount(batch.pk)
         all_final = all(state in FINAL_STATES for state in batch.counts)
         assert batch.is_completed == all_final == bool(batch.outcome)
         self.completions += all_final and not self.is_done
