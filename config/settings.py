@@ -77,7 +77,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "kernel.correlation.CorrelationMiddleware",
     "console.pages.security.SecurityHeadersMiddleware",
-    "kernel.error_views.RefuseNulMiddleware",
+    "kernel.api.error_views.RefuseNulMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -192,12 +192,12 @@ REST_FRAMEWORK = {
         "kernel.auth.ConsoleSessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["kernel.auth.DenyAll"],  # every view names its own scope
-    "DEFAULT_PAGINATION_CLASS": "kernel.pages.CursorPages",
+    "DEFAULT_PAGINATION_CLASS": "kernel.api.pages.CursorPages",
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["kernel.parsing.StrictJSONParser"],
-    "EXCEPTION_HANDLER": "kernel.problems.exception_handler",
+    "EXCEPTION_HANDLER": "kernel.api.problems.exception_handler",
     "DATETIME_FORMAT": "iso-8601",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
@@ -241,7 +241,7 @@ SPECTACULAR_SETTINGS = {
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "kernel.openapi.tell_refusals",
+        "kernel.api.openapi.tell_refusals",
     ],
     "SWAGGER_UI_DIST": "SIDECAR",  # no CDN: the pages work on a closed network, under a strict CSP
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",

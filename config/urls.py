@@ -3,8 +3,8 @@
 from django.contrib import admin
 from django.urls import include, path
 
-handler404 = "kernel.error_views.not_found"
-handler500 = "kernel.error_views.server_error"
+handler404 = "kernel.api.error_views.not_found"
+handler500 = "kernel.api.error_views.server_error"
 
 urlpatterns = [
     path("admin/", admin.site.urls),

@@ -8,4 +8,4 @@ class KernelConfig(AppConfig):
     verbose_name = "Access"
 
     def ready(self) -> None:
-        from kernel import openapi  # noqa: F401 - drf-spectacular finds its extensions by import
+        from kernel.api import openapi  # noqa: F401 - drf-spectacular finds its extensions by import

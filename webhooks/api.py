@@ -14,8 +14,8 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from kernel.api.problems import Conflict
 from kernel.auth import HasScope, caller_of, may_see_payloads, need
-from kernel.problems import Conflict
 from tasks.models import ExternalJob, Task
 from tasks.states import Reason
 from webhooks import inbox

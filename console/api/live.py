@@ -17,7 +17,7 @@ from rest_framework.views import APIView
 from console.live import shared_reads, viewers
 from console.live.topics import TopicRefused, parse, permitted
 from console.live.viewers import Viewer
-from kernel.problems import BadInput, NotFound, Problem
+from kernel.api.problems import BadInput, NotFound, Problem
 
 DEFAULT_TTL, LEAST_TTL, MAX_TTL = 300, 10, 3600
 

@@ -14,9 +14,9 @@ from rest_framework.response import Response
 from console.models import Operation, OperationItem
 from console.operations import plan
 from console.operations.verbs import VERBS
+from kernel.api.idempotency import idempotent
+from kernel.api.problems import Conflict
 from kernel.auth import HasScope, Scope, caller_of, narrow, need
-from kernel.idempotency import idempotent
-from kernel.problems import Conflict
 
 
 class OperationSerializer(serializers.ModelSerializer):

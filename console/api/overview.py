@@ -21,8 +21,8 @@ from console.health import database
 from console.models import Alert
 from delivery import dead_letters as delivery_side
 from delivery import stats as delivery_stats
+from kernel.api.problems import BadInput, Conflict
 from kernel.auth import HasScope, Scope, allows, caller_of, need
-from kernel.problems import BadInput, Conflict
 from tasks.reading import dead_letters as task_side
 from tasks.reading import stats as task_stats
 

@@ -15,8 +15,8 @@ from console.models import Operation
 from console.operations.verbs import VERBS, BulkVerb, pinned
 from console.wake import RUN_OPERATIONS
 from kernel import audit
+from kernel.api.problems import BadInput, Conflict
 from kernel.live_hints import touched
-from kernel.problems import BadInput, Conflict
 from kernel.wakeups import after_commit
 
 CANARY = 5

@@ -19,7 +19,7 @@ from delivery import replays
 from delivery import stats as delivery_stats
 from delivery.models import Delivery, Endpoint
 from delivery.states import State as DeliveryState
-from kernel.problems import BadInput
+from kernel.api.problems import BadInput
 from tasks.engine import lifecycle as task_verbs
 from tasks.models import Task
 from tasks.reading import dead_letters as task_side

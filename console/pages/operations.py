@@ -15,8 +15,8 @@ from console.operations import plan
 from console.operations.verbs import VERBS
 from console.pages.frame import console_page, render
 from console.pages.views import live
+from kernel.api.problems import Problem
 from kernel.auth import Scope, name_of
-from kernel.problems import Problem
 
 STEER = {"pause": plan.pause, "resume": plan.resume, "cancel": plan.cancel}
 

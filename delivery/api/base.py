@@ -12,9 +12,9 @@ from delivery.endpoint_rules import InvalidEndpoint
 from delivery.errors import DeliveryError, InvalidEvent
 from delivery.policy.postback import FieldRefused, TemplateInvalid
 from kernel.addresses import AddressRefused
+from kernel.api.problems import BadInput, Conflict, Problem
 from kernel.auth import allows, caller_of, need
 from kernel.models import ApiKey
-from kernel.problems import BadInput, Conflict, Problem
 
 __all__ = ["ApiViews", "as_problem", "may_see_urls", "need"]
 

@@ -20,9 +20,9 @@ from delivery.errors import WrongState
 from delivery.models import Attempt, Delivery
 from delivery.policy.outcomes import Outcome
 from delivery.states import State
+from kernel.api.openapi import problem
+from kernel.api.pages import CursorPages
 from kernel.auth import HasScope, may_see_payloads, narrow
-from kernel.openapi import problem
-from kernel.pages import CursorPages
 
 CLOCKS_DIFFER = timedelta(hours=1)
 

@@ -32,9 +32,9 @@ from delivery.api.endpoint_shapes import (
 )
 from delivery.api.serializers import DeliveryOut, ReasonIn
 from delivery.models import Endpoint, Event
+from kernel.api.idempotency import idempotent
+from kernel.api.openapi import IDEMPOTENCY_KEY, problem
 from kernel.auth import HasScope, narrow, subscriber_for
-from kernel.idempotency import idempotent
-from kernel.openapi import IDEMPOTENCY_KEY, problem
 
 STATES: dict[str, dict[str, Any]] = {
     "paused": {"paused_at__isnull": False},

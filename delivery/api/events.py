@@ -16,9 +16,9 @@ from delivery import events
 from delivery.api.base import ApiViews
 from delivery.api.serializers import BulkIn, BulkOut, EventAccepted, EventIn, EventOut
 from delivery.models import Event
+from kernel.api.idempotency import idempotent
+from kernel.api.openapi import IDEMPOTENCY_KEY, problem
 from kernel.auth import HasScope, caller_of, may_see_payloads, narrow, subscriber_for
-from kernel.idempotency import idempotent
-from kernel.openapi import IDEMPOTENCY_KEY, problem
 
 
 class EventFilter(filters.FilterSet):

@@ -10,8 +10,8 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from kernel.api.problems import NotFound
 from kernel.auth import HasScope, caller_of, need
-from kernel.problems import NotFound
 from tasks import kinds
 from tasks.api.shapes import KindSerializer, KindsSerializer, ReasonSerializer
 from tasks.engine import policies

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kernel.problems import BadInput, Conflict, NotFound, Problem
+from kernel.api.problems import BadInput, Conflict, NotFound, Problem
 from tasks import errors
 
 ERRORS_SHOWN = 100

@@ -11,10 +11,10 @@ from rest_framework.generics import get_object_or_404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from kernel.api.idempotency import idempotent
+from kernel.api.pages import CursorPages
+from kernel.api.problems import Conflict
 from kernel.auth import HasScope, caller_of, may_see_payloads, narrow, need, subscriber_for
-from kernel.idempotency import idempotent
-from kernel.pages import CursorPages
-from kernel.problems import Conflict
 from tasks.api.filters import BatchFilter, TaskFilter
 from tasks.api.refusals import as_problems
 from tasks.api.shapes import (

@@ -10,8 +10,8 @@ from console.models import Operation, OperationItem
 from console.operations import engine, plan, verbs
 from console.tests.conftest import make_batch, make_delivery, make_endpoint
 from delivery.models import Delivery, Endpoint
+from kernel.api.problems import BadInput, Conflict
 from kernel.models import AuditEntry
-from kernel.problems import BadInput, Conflict
 from tasks.models import Task
 
 pytestmark = pytest.mark.django_db

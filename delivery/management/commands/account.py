@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
 from delivery.maintenance.accounting import Account, account
-from kernel.arguments import day
+from kernel.management.arguments import day
 
 FIGURES = ("recorded", "delivered", "waiting", "held", "dead", "discarded", "unmatched", "difference")
 

@@ -8,7 +8,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.utils import timezone
 
 from delivery.dead_letters import analyze
-from kernel.arguments import whole
+from kernel.management.arguments import whole
 
 
 class Command(BaseCommand):

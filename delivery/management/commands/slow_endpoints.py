@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
 
 from delivery.stats import slow_endpoints
-from kernel.arguments import whole
+from kernel.management.arguments import whole
 
 
 class Command(BaseCommand):

@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from kernel.arguments import short, whole
 from kernel.auth import Scope, create_key
+from kernel.management.arguments import short, whole
 
 
 class Command(BaseCommand):

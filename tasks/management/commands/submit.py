@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from kernel import correlation
-from kernel.arguments import whole
+from kernel.management.arguments import whole
 from tasks import kinds
 from tasks.errors import TaskError
 from tasks.kinds import Kind, chaining

@@ -9,7 +9,7 @@ from rest_framework.exceptions import NotFound
 from rest_framework.pagination import Cursor, CursorPagination
 from rest_framework.request import Request
 
-from kernel.problems import BadInput
+from kernel.api.problems import BadInput
 
 
 class CursorPages(CursorPagination):

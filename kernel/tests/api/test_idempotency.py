@@ -12,10 +12,10 @@ from rest_framework.response import Response
 from rest_framework.test import APIClient
 from rest_framework.views import APIView
 
+from kernel.api.idempotency import REPLAYED, idempotent
+from kernel.api.problems import BadInput
 from kernel.auth import HasScope, Scope, create_key
-from kernel.idempotency import REPLAYED, idempotent
 from kernel.models import IdempotencyRecord
-from kernel.problems import BadInput
 
 made: list[dict] = []
 slow = threading.Event()

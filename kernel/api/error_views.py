@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views import defaults
 
 from kernel import correlation
-from kernel.problems import CONTENT_TYPE, BadInput, NotFound, Problem, document
+from kernel.api.problems import CONTENT_TYPE, BadInput, NotFound, Problem, document
 
 API = "/api/"
 

@@ -6,10 +6,10 @@ import pytest
 from django.test import override_settings
 from rest_framework.test import APIClient, APIRequestFactory
 
+from kernel.api.pages import CursorPages
+from kernel.api.problems import BadInput
 from kernel.auth import Scope, create_key
 from kernel.models import ApiKey
-from kernel.pages import CursorPages
-from kernel.problems import BadInput
 
 
 class ByTime(CursorPages):

@@ -12,9 +12,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 
+from kernel.api.problems import BadInput, Conflict, Unprocessable
 from kernel.auth import caller_of
 from kernel.models import IDEMPOTENCY_WINDOW, IdempotencyRecord
-from kernel.problems import BadInput, Conflict, Unprocessable
 
 HEADER = "idempotency-key"
 REPLAYED = "Idempotent-Replayed"

@@ -5,7 +5,7 @@ from django.db import OperationalError
 from django.http import Http404
 from rest_framework import exceptions
 
-from kernel.problems import BadInput, as_problem, flatten, problem_response
+from kernel.api.problems import BadInput, as_problem, flatten, problem_response
 
 
 def test_nested_field_errors_become_dotted_paths():

@@ -9,8 +9,8 @@ def broken(request):
     raise RuntimeError("s3cret")
 
 
-handler404 = "kernel.error_views.not_found"  # this module stands in for the site's addresses
-handler500 = "kernel.error_views.server_error"
+handler404 = "kernel.api.error_views.not_found"  # this module stands in for the site's addresses
+handler500 = "kernel.api.error_views.server_error"
 urlpatterns = [path("api/v1/broken/", broken), path("broken/", broken)]
 
 
