@@ -4,14 +4,15 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.templatetags.static import static
+from django.urls import reverse, reverse_lazy
 
 
 def _may(permission: str) -> Any:
     return lambda request: request.user.has_perm(permission)
 
 
-def _item(title: str, icon: str, link: str, permission: str = "", badge: str = "") -> dict[str, Any]:
-    item: dict[str, Any] = {"title": title, "icon": icon, "link": link}
+def _item(title: str, icon: str, page: str, permission: str = "", badge: str = "") -> dict[str, Any]:
+    item: dict[str, Any] = {"title": title, "icon": icon, "link": reverse_lazy(page)}
     if permission:
         item["permission"] = _may(permission)
     if badge:
@@ -35,11 +36,15 @@ NAVIGATION: list[dict[str, Any]] = [
     {
         "title": "Now",
         "items": [
-            {**_item("Overview", "monitoring", "/"), "active": lambda request: request.path == "/"},
-            _item("Batches", "stacks", "/batches/", "tasks.view_task"),
-            _item("Dead letters", "inbox_customize", "/dead-letters/", "", "config.unfold.dead_letter_badge"),
+            {**_item("Overview", "monitoring", "start"), "active": lambda request: request.path == reverse("start")},
+            _item("Batches", "stacks", "batches", "tasks.view_task"),
+            _item("Dead letters", "inbox_customize", "dead-letters", "", "config.unfold.dead_letter_badge"),
             _item(
-                "Alerts", "notifications", "/admin/console/alert/", "console.view_alert", "config.unfold.alert_badge"
+                "Alerts",
+                "notifications",
+                "admin:console_alert_changelist",
+                "console.view_alert",
+                "config.unfold.alert_badge",
             ),
         ],
     },
@@ -47,36 +52,41 @@ NAVIGATION: list[dict[str, Any]] = [
         "title": "Work",
         "separator": True,
         "items": [
-            _item("Tasks", "task_alt", "/admin/tasks/task/", "tasks.view_task"),
-            _item("Kind policies", "tune", "/admin/tasks/kindpolicy/", "tasks.view_kindpolicy"),
-            _item("Schedules", "event_repeat", "/admin/tasks/schedule/", "tasks.view_schedule"),
-            _item("Inbound events", "call_received", "/admin/webhooks/inboundevent/", "webhooks.view_inboundevent"),
+            _item("Tasks", "task_alt", "admin:tasks_task_changelist", "tasks.view_task"),
+            _item("Kind policies", "tune", "admin:tasks_kindpolicy_changelist", "tasks.view_kindpolicy"),
+            _item("Schedules", "event_repeat", "admin:tasks_schedule_changelist", "tasks.view_schedule"),
+            _item(
+                "Inbound events",
+                "call_received",
+                "admin:webhooks_inboundevent_changelist",
+                "webhooks.view_inboundevent",
+            ),
         ],
     },
     {
         "title": "Events out",
         "separator": True,
         "items": [
-            _item("Deliveries", "call_made", "/admin/delivery/delivery/", "delivery.view_delivery"),
-            _item("Endpoints", "webhook", "/admin/delivery/endpoint/", "delivery.view_endpoint"),
-            _item("Events", "bolt", "/admin/delivery/event/", "delivery.view_event"),
+            _item("Deliveries", "call_made", "admin:delivery_delivery_changelist", "delivery.view_delivery"),
+            _item("Endpoints", "webhook", "admin:delivery_endpoint_changelist", "delivery.view_endpoint"),
+            _item("Events", "bolt", "admin:delivery_event_changelist", "delivery.view_event"),
         ],
     },
     {
         "title": "House",
         "separator": True,
         "items": [
-            _item("Operations", "playlist_play", "/admin/console/operation/", "console.view_operation"),
-            _item("Audit", "history_edu", "/admin/kernel/auditentry/", "kernel.view_auditentry"),
-            _item("API keys", "key", "/admin/kernel/apikey/", "kernel.view_apikey"),
+            _item("Operations", "playlist_play", "admin:console_operation_changelist", "console.view_operation"),
+            _item("Audit", "history_edu", "admin:kernel_auditentry_changelist", "kernel.view_auditentry"),
+            _item("API keys", "key", "admin:kernel_apikey_changelist", "kernel.view_apikey"),
             _item(
                 "Beat schedule",
                 "schedule",
-                "/admin/django_celery_beat/periodictask/",
+                "admin:django_celery_beat_periodictask_changelist",
                 "django_celery_beat.view_periodictask",
             ),
-            _item("Users", "group", "/admin/auth/user/", "auth.view_user"),
-            _item("API documentation", "api", "/api/v1/docs/"),
+            _item("Users", "group", "admin:auth_user_changelist", "auth.view_user"),
+            _item("API documentation", "api", "docs"),
         ],
     },
 ]
@@ -85,7 +95,7 @@ UNFOLD: dict[str, Any] = {
     "SITE_TITLE": "Roundtrip",
     "SITE_HEADER": "Roundtrip",
     "SITE_SYMBOL": "sync_alt",
-    "SITE_URL": "/",
+    "SITE_URL": reverse_lazy("start"),
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("favicon.svg")}],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import Q
+from django.urls import reverse
 
 from console.live.snapshots.objects import CAUSE_LABELS, REASON_LABELS
 from delivery.models import Attempt, Delivery, Event
@@ -67,7 +68,7 @@ def journey(correlation_id: str) -> Journey:
 
 def _batches(correlation_id: str) -> Iterator[Entry]:
     for row in Batch.objects.filter(correlation_id=correlation_id)[:MOST]:
-        link = f"/batches/{row.pk}/"
+        link = reverse("batch", args=[row.pk])
         yield Entry(
             row.created_at, "batch", f"Batch {row.pk} of {row.total} {row.kind} tasks accepted", row.caller, link
         )
@@ -81,12 +82,12 @@ def _transitions(task_ids: list[int]) -> Iterator[Entry]:
         reason = REASON_LABELS.get(row.reason, row.reason.replace("_", " "))
         detail = " · ".join(part for part in (CAUSE_LABELS.get(row.cause, row.cause), reason, row.actor) if part)
         what = f"Task {row.task_id} became {labels.get(row.to_state, row.to_state)}"
-        yield Entry(row.at, "task", what, detail, f"/admin/tasks/task/{row.task_id}/change/", row.to_state)
+        yield Entry(row.at, "task", what, detail, reverse("admin:tasks_task_change", args=[row.task_id]), row.to_state)
 
 
 def _jobs(task_ids: list[int]) -> Iterator[Entry]:
     for row in ExternalJob.objects.filter(task_id__in=task_ids).order_by("id")[:MOST]:
-        link = f"/admin/tasks/task/{row.task_id}/change/"
+        link = reverse("admin:tasks_task_change", args=[row.task_id])
         if row.submitted_at:
             yield Entry(
                 row.submitted_at, "provider", f"{row.provider} took job {row.job_id}", f"attempt {row.attempt}", link
@@ -100,7 +101,7 @@ def _inbound(correlation_id: str) -> Iterator[Entry]:
     rows = InboundEvent.objects.filter(correlation_id=correlation_id).defer("body", "headers").order_by("id")
     for row in rows[:MOST]:
         detail = " · ".join(part for part in (row.outcome or row.verdict, row.reason.replace("_", " ")) if part)
-        link = f"/admin/webhooks/inboundevent/{row.pk}/change/"
+        link = reverse("admin:webhooks_inboundevent_change", args=[row.pk])
         yield Entry(row.received_at, "webhook in", f"Webhook {row.pk} from {row.source}", detail, link)
 
 
@@ -108,7 +109,11 @@ def _events(correlation_id: str) -> Iterator[Entry]:
     for row in Event.objects.filter(correlation_id=correlation_id).defer("payload").order_by("id")[:MOST]:
         detail = f"owed to {row.delivery_count} endpoints" if row.delivery_count else "no endpoint wanted it"
         yield Entry(
-            row.created_at, "event", f"Event {row.type} recorded", detail, f"/admin/delivery/event/{row.pk}/change/"
+            row.created_at,
+            "event",
+            f"Event {row.type} recorded",
+            detail,
+            reverse("admin:delivery_event_change", args=[row.pk]),
         )
 
 
@@ -119,7 +124,7 @@ def _attempts(delivery_ids: list[int]) -> Iterator[Entry]:
         took = f"{row.total_ms:.0f} ms" if row.total_ms is not None else ""
         what = f"Delivery {row.delivery_id} to {row.endpoint.host}: {row.outcome.replace('_', ' ')}{code}"
         state = "delivered" if row.outcome in {"delivered", "duplicate"} else "failed"
-        link = f"/admin/delivery/delivery/{row.delivery_id}/change/"
+        link = reverse("admin:delivery_delivery_change", args=[row.delivery_id])
         yield Entry(row.started_at, "delivery", what, f"attempt {row.number} · {took}", link, state)
 
 
@@ -128,4 +133,4 @@ def _operators(task_ids: list[int], delivery_ids: list[int]) -> Iterator[Entry]:
     mine |= Q(subject__in=["delivery", "deliveries"], object_ids__overlap=delivery_ids)
     for row in AuditEntry.objects.filter(mine).order_by("id")[:MOST]:
         what = f"{row.actor}: {row.verb.replace('_', ' ')} ({row.count})"
-        yield Entry(row.at, "operator", what, row.reason, f"/admin/kernel/auditentry/{row.pk}/change/")
+        yield Entry(row.at, "operator", what, row.reason, reverse("admin:kernel_auditentry_change", args=[row.pk]))

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.html import format_html
 from unfold.admin import ModelAdmin, TabularInline
 
@@ -72,7 +73,7 @@ class OperationAdmin(ReadOnlyAdmin):
 
     @admin.display(description="live")
     def watch(self, row: Operation) -> str:
-        return format_html('<a href="/operations/{}/">Watch</a>', row.pk)
+        return format_html('<a href="{}">Watch</a>', reverse("operation", args=[row.pk]))
 
 
 @admin.register(Heartbeat)

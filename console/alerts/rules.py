@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Count, Max, Min, OuterRef, Q, Subquery
+from django.urls import reverse
 
 from console.health import database, heartbeat
 from console.models import Heartbeat
@@ -57,7 +58,7 @@ def dead_letters(_now: datetime) -> list[Finding]:
                     f"{about}{count} dead {what if count == 1 else plural}",
                     "They gave up and wait for a person.",
                     "Look at the groups, correct the cause, then redrive or discard them.",
-                    f"/dead-letters/#{plural}",
+                    f"{reverse('dead-letters')}#{plural}",
                     count,
                 )
             )
@@ -85,7 +86,7 @@ def waiting_deliveries(now: datetime) -> list[Finding]:
             f"{len(late)} endpoints have deliveries that wait longer than they should. Nothing holds them.",
             "See on the start page whether a delivery worker lives. If it does, look at the endpoint's rate limit and "
             "concurrency, or start more delivery workers.",
-            f"/admin/delivery/endpoint/{worst.pk}/change/",
+            reverse("admin:delivery_endpoint_change", args=[worst.pk]),
             age.total_seconds(),
         )
     ]
@@ -110,7 +111,7 @@ def waiting_tasks(now: datetime) -> list[Finding]:
             "Tasks wait longer than they should. Their kind is not paused.",
             "See on the start page whether a tasks worker lives, and under Kind policies whether the concurrency or "
             "the rate of the kind is too low for the load.",
-            "/admin/tasks/task/?state__exact=queued",
+            f"{reverse('admin:tasks_task_changelist')}?state__exact=queued",
             (now - oldest).total_seconds(),
         )
     ]
@@ -124,7 +125,7 @@ def slow_endpoints(_now: datetime) -> list[Finding]:
             f"{row['name'] or row['host']} answers slowly: p95 {row['p95_ms'] / 1000:.1f} s",
             f"p95 {row['p95_ms']:.0f} ms over {row['sample_count']} samples of 24 hours. Failures often follow.",
             "Tell the receiver before it fails. Lower the endpoint's concurrency if our load is the cause.",
-            f"/admin/delivery/endpoint/{row['id']}/change/",
+            reverse("admin:delivery_endpoint_change", args=[row["id"]]),
             row["p95_ms"],
         )
         for row in delivery_stats.slow_endpoints()
@@ -141,7 +142,7 @@ def open_breakers(_now: datetime) -> list[Finding]:
             f"{row.consecutive_failures} failures in a row. Its deliveries are held, nothing is lost; "
             f"one probe goes out after each cooldown.",
             "Nothing is to be done if the receiver recovers by itself. If it does not, tell them; redrive what died.",
-            f"/admin/delivery/endpoint/{row.pk}/change/",
+            reverse("admin:delivery_endpoint_change", args=[row.pk]),
             row.consecutive_failures,
         )
         for row in rows.exclude(breaker_state=BreakerState.CLOSED)[:ENDPOINTS_LOOKED_AT]
@@ -162,7 +163,7 @@ def endpoints_in_need(_now: datetime) -> list[Finding]:
                 "Correct its credentials or address, then press "
                 + ("Enable" if is_off else "Resume")
                 + " on the endpoint; what is held goes out.",
-                f"/admin/delivery/endpoint/{row.pk}/change/",
+                reverse("admin:delivery_endpoint_change", args=[row.pk]),
             )
         )
     return found
@@ -204,7 +205,7 @@ def processes(now: datetime) -> list[Finding]:
             title,
             f"{what} Last seen: {_last(seen.get(role))}.",
             "Start it again and look at its log; `manage.py doctor` says what it needs.",
-            "/readyz",
+            reverse("readyz"),
         )
         for role, (title, what) in ROLES.items()
         if not seen.get(role, {}).get("fresh")
@@ -226,7 +227,7 @@ def held_snapshots(_now: datetime) -> list[Finding]:
             f"A database session holds a snapshot for {_words(held.age)}",
             f"{held.what}. PostgreSQL cannot clean up behind it; claims and lists get slower the longer it lasts.",
             f"End it: {held.remedy}",
-            "/",
+            reverse("start"),
             held.age.total_seconds(),
         )
     ]
@@ -243,7 +244,7 @@ def silent_webhooks(now: datetime) -> list[Finding]:
             f"The poll finished {noticed['shares']['silent']} % of the last hour's jobs",
             noticed["words"],
             "Check that PUBLIC_BASE_URL leads to us from outside (`manage.py doctor`), and what the inbox refused.",
-            "/admin/webhooks/inboundevent/",
+            reverse("admin:webhooks_inboundevent_changelist"),
             noticed["shares"]["silent"],
         )
     ]

@@ -5,11 +5,10 @@ foreign page's browser would send along, so a session is good from our own pages
 """
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
-
-from console.pages.security import origin_of
 
 
 def header(scope: dict[str, Any], name: bytes) -> str:
@@ -27,6 +26,12 @@ def is_own(scope: dict[str, Any]) -> bool:
     host = header(scope, b"host").lower()
     domain, _port = split_domain_port(host)
     return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS) and origin.lower().partition("://")[2] == host
+
+
+def origin_of(url: str) -> str:
+    """`https://host:port` of a URL, lower case, or an empty string."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}".lower() if parts.scheme and parts.netloc else ""
 
 
 def may_bring_token(scope: dict[str, Any]) -> bool:

@@ -6,7 +6,6 @@ that loads nothing.
 """
 
 from collections.abc import Awaitable, Callable
-from urllib.parse import urlsplit
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
@@ -30,7 +29,8 @@ def wears_admin_frame(response: HttpResponse) -> HttpResponse:
 def policy_for(request: HttpRequest, response: HttpResponse) -> str:
     if not response.get("Content-Type", "").startswith("text/html"):
         return NOTHING
-    needs_eval = request.path.startswith("/admin/") or getattr(response, "needs_eval", False)
+    match = request.resolver_match
+    needs_eval = (match is not None and match.app_name == "admin") or getattr(response, "needs_eval", False)
     return PAGE.format(eval=" 'unsafe-eval'" if needs_eval else "", sockets=_own_sockets(request))
 
 
@@ -70,9 +70,3 @@ class SecurityHeadersMiddleware:
         if not request.path.startswith(settings.STATIC_URL):
             response.headers.setdefault("Cache-Control", "no-store")
         return response
-
-
-def origin_of(url: str) -> str:
-    """`https://host:port` of a URL, lower case, or an empty string."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}".lower() if parts.scheme and parts.netloc else ""

@@ -5,6 +5,7 @@ from typing import Any
 
 from django import template
 from django.contrib.humanize.templatetags.humanize import intcomma
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.html import format_html
@@ -12,6 +13,24 @@ from django.utils.safestring import SafeString
 
 register = template.Library()
 NOTHING = "–"
+STAND_IN = 7_700_000_000_000
+
+
+@register.simple_tag
+def address(name: str, *parts: Any) -> str:
+    """As `url`; empty where a part is missing, as it is in the rows that the page fills in later."""
+    return "" if any(part in ("", None) for part in parts) else reverse(name, args=parts)
+
+
+@register.simple_tag
+def live_address(name: str, *parts: str) -> str:
+    """The address with its fields left open for live.js to fill in: of "batch" and "{id}", the batch page of any id."""
+    stand_ins = {str(STAND_IN + place): part for place, part in enumerate(parts) if part.startswith("{")}
+    known = {part: number for number, part in stand_ins.items()}
+    found = reverse(name, args=[known.get(part, part) for part in parts])
+    for number, part in stand_ins.items():
+        found = found.replace(number, part)
+    return found
 
 
 def _moment(value: Any) -> datetime | None:

@@ -105,7 +105,7 @@ class BatchAdmin(KeptAdmin):
 
     @action(description="Watch live", url_path="watch", icon="monitoring", variant=ActionVariant.PRIMARY)
     def live_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return redirect(f"/batches/{int(object_id)}/")
+        return redirect("batch", batch_id=int(object_id))
 
     @action(
         description="Cancel all", url_path="cancel", permissions=["cancel"], icon="cancel", variant=ActionVariant.DANGER
@@ -116,7 +116,7 @@ class BatchAdmin(KeptAdmin):
 
 def live_address(batch: Batch) -> str:
     """The console's page, which moves by itself."""
-    return f"/batches/{batch.pk}/"
+    return reverse("batch", args=[batch.pk])
 
 
 def _panel(batch: Batch) -> dict[str, Any]:
