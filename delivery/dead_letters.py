@@ -38,7 +38,7 @@ _ACCIDENTS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 _BY_OUTCOME: dict[str, str] = {
     Outcome.TIMEOUT: "The receiver is too slow. Raise the timeout, lower the concurrency, or ask them; then redrive.",
-    Outcome.CONNECTION: "The receiver could not be reached. Check that it is up; then redrive.",
+    Outcome.CONNECTION: "Not reached, or it dropped the request but may have it: see the error. If it is up, redrive.",
     Outcome.DNS: "The host name does not resolve. Correct the endpoint's URL, or wait for their DNS; then redrive.",
     Outcome.TLS: "The certificate is not acceptable. They must renew it (or set the endpoint's own CA); then redrive.",
     Outcome.SERVER_ERROR: "The receiver failed on its side. Wait until it is healed; then redrive.",

@@ -38,7 +38,7 @@ OUTCOMES: dict[str, str] = {
     Outcome.DELIVERED: "delivered",
     Outcome.DUPLICATE: "had it already",
     Outcome.TIMEOUT: "timed out",
-    Outcome.CONNECTION: "no connection",
+    Outcome.CONNECTION: "connection failed",
     Outcome.DNS: "name not found",
     Outcome.TLS: "TLS failed",
     Outcome.SERVER_ERROR: "server error",
@@ -154,16 +154,30 @@ def milliseconds(value: float) -> str:
 
 def shown_safely(head: bytes, limit: int = 4_000) -> str:
     """A response head as text; a hex dump where it is none. Control characters become visible stand-ins."""
-    try:
-        text = head.decode()
-    except UnicodeDecodeError as error:
-        if error.start < len(head) - 4:  # more than a character cut off at the end
-            return _hex_dump(head[:512])
-        text = head[: error.start].decode()
-    if "\x00" in text:
+    text, _ = text_of(head)
+    if text is None:
         return _hex_dump(head[:512])
     visible = "".join(c if c in "\n\t" or c.isprintable() else "\u2426" for c in text.replace("\r\n", "\n"))
     return visible if len(visible) <= limit else f"{visible[:limit]}\n… {len(visible) - limit:,} more characters"
+
+
+def text_of(head: bytes) -> tuple[str | None, str]:
+    """A response head as text, and in which encoding: utf-8 or windows-1252 (what Latin-1 means on the web).
+
+    (None, "base64") where it is no text. A character that was cut in two at the end is left out.
+    """
+    if b"\x00" in head:
+        return None, "base64"
+    try:
+        return head.decode(), "utf-8"
+    except UnicodeDecodeError as error:
+        if error.reason == "unexpected end of data":
+            return head[: error.start].decode(), "utf-8"
+    plain = sum(32 <= byte < 127 or byte in b"\t\n\r" for byte in head)
+    controls = sum(byte < 32 and byte not in b"\t\n\r" for byte in head)
+    if controls or plain * 2 < len(head):
+        return None, "base64"
+    return head.decode("cp1252", "replace"), "windows-1252"
 
 
 def _hex_dump(head: bytes) -> str:

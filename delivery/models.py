@@ -317,7 +317,12 @@ class Attempt(models.Model):
     is_probe = models.BooleanField(default=False)
     worker = models.CharField(max_length=80, blank=True)
     response_head = models.BinaryField(null=True, blank=True, help_text="At most 16 KiB, after decompression.")
+    response_truncated = models.BooleanField(default=False, db_default=False, help_text="There was more than is kept.")
     retry_at = models.DateTimeField(null=True, blank=True, help_text="When the next attempt was planned.")
+    request_sent = models.BooleanField(null=True, blank=True, help_text="Whether the receiver may have it.")
+    note = models.CharField(
+        max_length=200, blank=True, default="", db_default="", help_text="What was odd about an answer that counts."
+    )
 
     class Meta:
         ordering = ["started_at", "id"]

@@ -106,13 +106,18 @@ class AddressRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a URL leads. `literal` is set where the host is an address and needs no lookup."""
+    """Where a URL leads. `literal` is set where the host is an address and needs no lookup.
+
+    `origin` is scheme, host and port; `path_and_query` is what is asked of it, as it was written (RFC 9112 §3.2.1).
+    """
 
     url: str
     scheme: str
     host: str
     port: int
     literal: str | None
+    origin: str
+    path_and_query: str
 
 
 def parse_networks(value: str | Iterable[str]) -> Networks:
@@ -193,8 +198,9 @@ def split_url(url: str) -> Target:
     port = _port_of(netloc["port"], scheme)
     shown = f"[{host}]" if literal and ":" in host else host
     suffix = "" if port == _DEFAULT_PORTS[scheme] else f":{port}"
-    rest = match["rest"] if match["rest"].startswith("/") else "/" + match["rest"]
-    return Target(f"{scheme}://{shown}{suffix}{_ascii(rest)}", scheme, host, port, literal)
+    rest = _ascii(match["rest"] if match["rest"].startswith("/") else "/" + match["rest"])
+    origin = f"{scheme}://{shown}{suffix}"
+    return Target(origin + rest, scheme, host, port, literal, origin, rest)
 
 
 def _refuse_bad_text(url: str) -> None:

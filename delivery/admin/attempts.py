@@ -43,6 +43,8 @@ class AttemptAdmin(KeptAdmin):
         "number",
         "outcome_words",
         "error",
+        "note",
+        "request_sent",
         "started_at",
         "phase_words",
         "address",

@@ -9,7 +9,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from delivery import events
+from delivery import events, labels
 from delivery.models import Attempt, Delivery, Event
 from delivery.policy.outcomes import EXPLANATIONS, Outcome
 from delivery.states import AWAITS_TURN, WAITING_STATES
@@ -134,7 +134,14 @@ class AttemptOut(serializers.ModelSerializer):
     outcome_words = serializers.SerializerMethodField()
     key_ids = serializers.SerializerMethodField(help_text="Which keys signed.")
     response_head = serializers.SerializerMethodField(help_text="Null for those who may not see it.")
-    response_encoding = serializers.SerializerMethodField(help_text="utf-8, or base64 where it is no text.")
+    response_encoding = serializers.SerializerMethodField(
+        help_text="utf-8, windows-1252 or, where it is no text, base64."
+    )
+    response_truncated = serializers.BooleanField(help_text="There was more than the first 16 KiB, which are kept.")
+    request_sent = serializers.BooleanField(
+        allow_null=True, help_text="Whether the receiver may have it; null where that is not known."
+    )
+    note = serializers.CharField(help_text="What was odd about an answer that counts all the same.")
 
     class Meta:
         model = Attempt
@@ -159,6 +166,9 @@ class AttemptOut(serializers.ModelSerializer):
             "retry_at",
             "response_head",
             "response_encoding",
+            "response_truncated",
+            "request_sent",
+            "note",
         )
 
     def get_outcome_words(self, attempt: Attempt) -> str:
@@ -171,15 +181,10 @@ class AttemptOut(serializers.ModelSerializer):
         if not self.context.get("shows_payload") or attempt.response_head is None:
             return None
         head = bytes(attempt.response_head)
-        return head.decode() if is_text(head) else base64.b64encode(head).decode()
+        text, _ = labels.text_of(head)
+        return text if text is not None else base64.b64encode(head).decode()
 
     def get_response_encoding(self, attempt: Attempt) -> str:
-        return "utf-8" if is_text(bytes(attempt.response_head or b"")) else "base64"
-
-
-def is_text(head: bytes) -> bool:
-    """Whether a response head can be shown as it is."""
-    try:
-        return "\x00" not in head.decode()
-    except UnicodeDecodeError:
-        return False
+        if not self.context.get("shows_payload"):
+            return "utf-8"
+        return labels.text_of(bytes(attempt.response_head or b""))[1]

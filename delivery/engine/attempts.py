@@ -8,7 +8,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from delivery.engine.verdicts import Verdict
+from delivery.engine.messages import TransferResult
+from delivery.engine.verdicts import Verdict, plain
 from delivery.policy.outcomes import DecisionKind
 from delivery.states import State
 
@@ -17,6 +18,7 @@ _SUCCESS, _FAILED = (
     State.FAILED.value,
 )  # an enum's attribute is slow to ask for
 HEAD_BYTES = 16 * 1024
+MAX_NOTE = 200
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\x00": ""})
 
 
@@ -28,9 +30,10 @@ def line_of(verdict: Verdict, worker: str) -> str:
     error = verdict.error.translate(_ESCAPES) if verdict.error else ""
     if result is None:
         phases = f"{NULL}\t{NULL}\t{NULL}\t{NULL}\t{NULL}\t"
-        status, response = NULL, NULL
+        status, response, wire = NULL, NULL, "f\tf\t"
     else:
         status, response = str(result.status) if result.status else NULL, _head_of(verdict)
+        wire = _SENT if result.request_sent and response is NULL and not result.flaw else _wire(result, response)
         if result.reused:
             phases = f"{NULL}\t{NULL}\t{NULL}\t{result.first_byte_ms}\t{result.total_ms}\t{result.address}"
         else:
@@ -41,11 +44,12 @@ def line_of(verdict: Verdict, worker: str) -> str:
     return (
         f"{claimed.id}\t{claimed.config.id}\t{number}\t{verdict.outcome}\t{status}\t{error}\t{began}\t"
         f"{max(0, int(claimed.waited_ms))}\t{phases}\t{claimed.signed_at or NULL}\t{claimed.key_ids}\t"
-        f"{'t' if claimed.is_probe else 'f'}\t{worker}\t{response}\t{_retry_at(verdict)}\n"
+        f"{'t' if claimed.is_probe else 'f'}\t{worker}\t{response}\t{_retry_at(verdict)}\t{wire}\n"
     )
 
 
 NULL = "\\N"
+_SENT = "t\tf\t"
 
 
 @lru_cache(maxsize=64)
@@ -61,6 +65,13 @@ def _head_of(verdict: Verdict) -> str:
     if verdict.decision.kind is _SUCCESS and verdict.claimed.config.body_rule is None:
         return NULL
     return "\\\\x" + result.head[:HEAD_BYTES].hex()
+
+
+def _wire(result: TransferResult, response: str) -> str:
+    """What the wire said beside status and body: whether the request went out, what was cut and what was odd."""
+    is_cut = result.truncated and response is not NULL
+    note = plain(result.flaw)[:MAX_NOTE].translate(_ESCAPES)
+    return f"{'t' if result.request_sent else 'f'}\t{'t' if is_cut else 'f'}\t{note}"
 
 
 def _retry_at(verdict: Verdict) -> str:

@@ -13,9 +13,10 @@ from uuid import UUID
 
 from django.db import transaction
 
+from delivery import lifecycle
 from delivery.engine import claims
 from delivery.engine.claims import LockedEndpoint, Quota
-from delivery.engine.requests import Claimed, Config, Configs, parts_of
+from delivery.engine.requests import KEYLESS, Claimed, Config, Configs, parts_of
 from delivery.policy.breaker import Admission, Breaker, admission, take_probe
 from delivery.policy.ratelimit import Bucket, take
 
@@ -56,6 +57,7 @@ class Claimer:
             with transaction.atomic():
                 found = claims.find(after, until, most, self._floor)
                 claimed, parked = self._take(found.locked, slots, token) if found.locked else ([], 0)
+            self._hold_without_secret()
             self._cursor = found.go_on_after or 0
             if claimed or parked:
                 return claimed, True
@@ -66,6 +68,11 @@ class Claimer:
             else:
                 break
         return [], False
+
+    def _hold_without_secret(self) -> None:
+        """Outside of the claim's transaction: an endpoint's row is locked before its health row, never after."""
+        while self.configs.without_secret:
+            lifecycle.need_attention(self.configs.without_secret.pop(), reason=KEYLESS)
 
     def _look_where_it_begins(self) -> None:
         """Renew the floor: every second, and seldom while looking is dear; it may cost a twentieth of the time."""
@@ -100,6 +107,8 @@ class Claimer:
         grants = []
         for locked in endpoints:
             config = configs.get(locked.endpoint_id)
+            if locked.endpoint_id in self.configs.held | self.configs.without_secret:
+                continue
             if config is None:
                 claims.pause(locked.endpoint_id, UNUSABLE_PAUSE_SECONDS)
                 continue

@@ -155,8 +155,10 @@ _TAKE = """
 )"""
 _TURNS = """
 WITH turn AS MATERIALIZED (
-    SELECT * FROM unnest(%(ids)s::bigint[], %(rooms)s::int[], %(caps)s::int[]) AS t(endpoint_id, room, cap)
+    SELECT t.* FROM unnest(%(ids)s::bigint[], %(rooms)s::int[], %(caps)s::int[]) AS t(endpoint_id, room, cap)
+    CROSS JOIN LATERAL (SELECT 1 FROM delivery_endpoint e WHERE e.id = t.endpoint_id AND NOT e.is_held OFFSET 0) live
 )"""
+# Looked at once more whether it is live: it may have been deleted since it was found, in another statement's snapshot.
 # A lease that has ended counts no more: its request, with a third of the lease's time, is over. It also keeps the count
 # from walking past all that was in flight since the last vacuum, however long somebody holds a snapshot.
 _ROOM = """GREATEST(0, LEAST(t.room, t.cap - (SELECT count(*) FROM delivery_delivery f
@@ -284,7 +286,8 @@ def settle(columns: dict[str, Any]) -> set[int]:
 
 ATTEMPT_COLUMNS = (
     "delivery_id, endpoint_id, number, outcome, status_code, error, started_at, queue_wait_ms, dns_ms, connect_ms, "
-    "tls_ms, first_byte_ms, total_ms, address, signed_at, key_ids, is_probe, worker, response_head, retry_at"
+    "tls_ms, first_byte_ms, total_ms, address, signed_at, key_ids, is_probe, worker, response_head, retry_at, "
+    "request_sent, response_truncated, note"
 )
 _COPY_ATTEMPTS = f"COPY delivery_attempt ({ATTEMPT_COLUMNS}) FROM STDIN"
 

@@ -2,6 +2,10 @@
 
 Options that never change are set once; a transfer sets only what differs. A handle is never closed while the multi
 handle lives, because open connections call back into the handle that opened them.
+
+libcurl repeats a request by itself, up to five times, when a used connection dies before the first byte of the answer
+(`Curl_retry_request`). The receiver may have it by then, and an attempt is one request: `_on_ready`, which it asks
+before every sending, allows one.
 """
 
 from __future__ import annotations
@@ -13,21 +17,25 @@ from typing import Any
 import certifi
 import pycurl
 
+from delivery.engine.connections import Ends, KeptConnections
 from delivery.engine.messages import ClientCertificate, Request, TransferConfig, TransferResult
-from delivery.engine.results import failure_of, proxy_is_at_fault
+from delivery.engine.results import failure_of, flaw_of, proxy_is_at_fault
 from delivery.policy.outcomes import Failure
 from kernel.addresses import Target, judge
 
 MAX_HEADER_BYTES = 64 * 1024
 # No "Expect: 100-continue" before large bodies: it costs a round trip, and hostile receivers play with it.
 _FIXED_HEADERS = ["Expect:"]
+_DROPPED = "The connection ended before a whole answer came."
+_BLANK = (b"\r\n", b"\n")
 
 
 class Handle:
     """A libcurl handle and what the transfer it carries has brought so far."""
 
-    def __init__(self, config: TransferConfig) -> None:
+    def __init__(self, config: TransferConfig, kept: KeptConnections) -> None:
         self.config = config
+        self._kept = kept
         self.curl = pycurl.Curl()
         self.request: Request | None = None
         self.configure()
@@ -39,6 +47,7 @@ class Handle:
         curl.reset()
         self._timeout_ms = -1
         self._method = ""
+        self._origin = ""
         self._is_special = False
         curl.setopt(pycurl.NOSIGNAL, 1)
         curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
@@ -56,6 +65,8 @@ class Handle:
         curl.setopt(pycurl.WRITEFUNCTION, self._on_body)
         curl.setopt(pycurl.HEADERFUNCTION, self._on_header)
         curl.setopt(pycurl.OPENSOCKETFUNCTION, self._on_open)
+        curl.setopt(pycurl.SOCKOPTFUNCTION, self._on_socket)
+        curl.setopt(pycurl.PREREQFUNCTION, self._on_ready)
         curl.setopt(pycurl.PROXY, config.proxy_url)  # "" also shuts out http_proxy and friends
         curl.setopt(pycurl.NOPROXY, "")
         if config.proxy_url:
@@ -71,6 +82,12 @@ class Handle:
         self.own_fault = False
         self.rule = ""
         self.detail = ""
+        self.flaw = ""
+        self.is_sent = False
+        self.is_stale = False
+        self._opened: tuple[int, ...] = ()
+        self._ends: Ends | None = None
+        self._received_before = -1
         self._dialled = ""
         self._waited = 0.0
 
@@ -81,7 +98,11 @@ class Handle:
         curl = self.curl
         self.request = request
         self._waited = waited
-        curl.setopt(pycurl.URL, target.url)
+        if target.origin != self._origin:
+            curl.setopt(pycurl.URL, target.origin)
+            self._origin = target.origin
+        # Not as part of the URL: libcurl would rewrite percent escapes in it.
+        curl.setopt(pycurl.REQUEST_TARGET, target.path_and_query)
         if request.method != "GET":
             curl.setopt(pycurl.POSTFIELDS, request.body)
         if request.method != self._method:
@@ -94,6 +115,9 @@ class Handle:
             self._timeout_ms = timeout_ms
         if pin is not None:
             curl.setopt(pycurl.RESOLVE, pin)
+        if not self._kept.trusts(target.origin):
+            self.insist_on_a_fresh_connection()
+            curl.setopt(pycurl.FORBID_REUSE, 1)
         if self.config.proxy_url and not self.config.proxy_by_name and addresses:
             self._connect_to(target, addresses[0])
         if request.client_certificate is not None:
@@ -101,6 +125,12 @@ class Handle:
         if request.ca_certificates:
             self._is_special = True
             curl.setopt(pycurl.CAINFO_BLOB, request.ca_certificates)
+
+    def insist_on_a_fresh_connection(self) -> None:
+        """For this transfer only. Also sets a transfer that found its connection stale back to its start."""
+        self._is_special = True
+        self.is_stale = False
+        self.curl.setopt(pycurl.FRESH_CONNECT, 1)
 
     def _switch_method(self, method: str) -> None:
         if method == "GET":
@@ -129,8 +159,15 @@ class Handle:
     def ended(self, number: int, message: str) -> TransferResult:
         """The result after libcurl reported this error number (0: none)."""
         if number == 0:
-            return self.result(None, "")
+            # libcurl is content with a head that the end of the connection cuts off.
+            return self.result(None, "") if self._has_whole_head() else self.result(Failure.CONNECTION, _DROPPED)
         info = self.curl.getinfo
+        if self.is_sent and number in (pycurl.E_ABORTED_BY_CALLBACK, pycurl.E_COULDNT_CONNECT):
+            number, message = pycurl.E_GOT_NOTHING, _DROPPED  # it wanted to repeat the request, and was not allowed to
+        if info(pycurl.RESPONSE_CODE) >= 200 and (flaw := flaw_of(number, message)):
+            result = self.result(None, "")
+            result.flaw, result.is_whole = flaw, False
+            return result
         failure = failure_of(number, cut_by_us=self.truncated, refused=bool(self.rule), own_fault=self.own_fault)
         if failure is not None and self.config.proxy_url:
             code, connected = info(pycurl.HTTP_CONNECTCODE), info(pycurl.CONNECT_TIME_T) > 0
@@ -138,13 +175,21 @@ class Handle:
                 return self.result(Failure.OWN_FAULT, f"Our egress proxy: {message}")
         return self.result(failure, self.detail or message)
 
+    def _has_whole_head(self) -> bool:
+        for line in reversed(self.headers):
+            if line in _BLANK:
+                return True
+            if line.startswith(b"HTTP/"):
+                return False
+        return False
+
     def result(self, failure: Failure | None, detail: str) -> TransferResult:
         """What stands in the handle now, as a result; with a failure also what is known of the broken rest."""
         assert self.request is not None
         info = self.curl.getinfo
         dns_ms = self._waited * 1000
         before = info(pycurl.PRETRANSFER_TIME_T)
-        reused = info(pycurl.NUM_CONNECTS) == 0 and before > 0
+        reused = self.is_sent and not self._opened
         connect = 0 if reused else info(pycurl.CONNECT_TIME_T)
         tls = 0 if reused else info(pycurl.APPCONNECT_TIME_T)
         first = info(pycurl.STARTTRANSFER_TIME_T)
@@ -160,12 +205,13 @@ class Handle:
             bytes(self._head),
             self.truncated,
             reused,
-            failure is None or info(pycurl.REQUEST_SIZE) > 0,
+            self.is_sent,
             dns_ms,
             max(0, connect - info(pycurl.NAMELOOKUP_TIME_T)) / 1000 if connect else 0.0,
             max(0, tls - connect) / 1000 if tls else 0.0,
             max(0, first - before) / 1000 if first else 0.0,
             dns_ms + info(pycurl.TOTAL_TIME_T) / 1000,
+            self.flaw,
         )
 
     def release(self) -> bool:
@@ -177,12 +223,23 @@ class Handle:
     # --- called by libcurl ------------------------------------------------------------------------------------
 
     def _on_header(self, line: bytes) -> int | None:
-        self._header_bytes += len(line)
-        if self._header_bytes > MAX_HEADER_BYTES:
-            self.detail = "The answer's headers are endless."
+        if self._received_before >= 0 and self._is_anothers_answer():
             return 0
-        self.headers.append(line)
+        self._header_bytes += len(line)
+        if self._header_bytes <= MAX_HEADER_BYTES or line in _BLANK:
+            self.headers.append(line)
+        else:  # libcurl ends them at 300 KB
+            self.flaw = f"The answer's headers are larger than {MAX_HEADER_BYTES // 1024} KiB; the rest was not kept."
         return None
+
+    def _is_anothers_answer(self) -> bool:
+        """Asked once a transfer: was this in a buffer before the request went out?"""
+        before, self._received_before = self._received_before, -1
+        if self._ends is None or self._kept.has_read_since(self._ends, before):
+            return False
+        self._kept.distrust(self._origin)
+        self.detail = "What the receiver had sent unasked came in place of an answer."
+        return True
 
     def _on_body(self, chunk: bytes) -> int | None:
         self._body_bytes += len(chunk)
@@ -199,6 +256,8 @@ class Handle:
 
     def _on_open(self, _purpose: int, address: Any) -> Any:
         """The guard's second line: the address about to be dialled, whoever resolved it."""
+        if self.is_sent:
+            return pycurl.SOCKET_BAD  # see _on_ready: what this connection is for will not be allowed
         family, kind, protocol, where = address
         dialled = where[0].decode() if isinstance(where[0], bytes) else where[0]
         if not self.config.proxy_url:
@@ -214,6 +273,24 @@ class Handle:
                 self.own_fault = True
             self.detail = f"No socket could be opened: {error.strerror}."
             return pycurl.SOCKET_BAD
+
+    def _on_socket(self, descriptor: int, _purpose: int) -> int:
+        self._opened += (descriptor,)
+        return pycurl.SOCKOPT_OK
+
+    def _on_ready(self, *ends: Any) -> int:
+        """The connection stands and the request is about to go out. Once: an attempt is one request on the wire."""
+        if self.is_sent:
+            return pycurl.PREREQFUNC_ABORT
+        if self._opened:
+            self._kept.note(ends, self._opened, self._origin)
+        elif not self._kept.is_silent(ends):
+            self.is_stale = True
+            return pycurl.PREREQFUNC_ABORT
+        elif self._origin.startswith("https"):
+            self._ends, self._received_before = ends, self._kept.received(ends)
+        self.is_sent = True
+        return pycurl.PREREQFUNC_OK
 
 
 def checked_lines(lines: list[str]) -> list[str]:

@@ -62,8 +62,10 @@ class TransferResult:
 
     `status` may be set beside a failure (the answer broke off after its first line). `head` is the first part of the
     body after decompression; `truncated` says that there was more. `address` is the one really dialled, or the one
-    that was refused, with `rule` naming the guard's rule. Times are milliseconds; connect and TLS are 0 on a reused
-    connection; `first_byte_ms` runs from the sent request to the answer's first byte, `total_ms` from `add` on.
+    that was refused, with `rule` naming the guard's rule. `request_sent`: the receiver may have it. `flaw` is what was
+    wrong with the wrapping of an answer whose status came; not `is_whole` where that ended its body early. Times are
+    milliseconds; connect and TLS are 0 on a reused connection; `first_byte_ms` runs from the sent request to the
+    answer's first byte, `total_ms` from `add` on.
     """
 
     request: Request
@@ -82,6 +84,8 @@ class TransferResult:
     tls_ms: float = 0.0
     first_byte_ms: float = 0.0
     total_ms: float = 0.0
+    flaw: str = ""
+    is_whole: bool = True
 
     def header(self, name: str) -> str:
         """The last value of a response header of the final answer, or "". `name` in lower case."""

@@ -12,6 +12,7 @@ import os
 import select
 import threading
 import time
+from collections.abc import Callable
 
 import pycurl
 
@@ -19,9 +20,13 @@ _IN, _OUT, _ERROR = pycurl.CSELECT_IN, pycurl.CSELECT_OUT, pycurl.CSELECT_ERR
 
 
 class Reactor:
-    """Owns the multi handle. Not thread-safe, but for `ring()`."""
+    """Owns the multi handle. Not thread-safe, but for `ring()`.
 
-    def __init__(self, max_idle_connections: int) -> None:
+    `on_stray(descriptor)` hears of events on sockets that libcurl waits for no more: idle or closed ones.
+    """
+
+    def __init__(self, max_idle_connections: int, on_stray: Callable[[int], None] = lambda _descriptor: None) -> None:
+        self._on_stray = on_stray
         self.multi = pycurl.CurlMulti()
         self.multi.setopt(pycurl.M_MAXCONNECTS, max_idle_connections)
         self.multi.setopt(pycurl.M_SOCKETFUNCTION, self._on_socket)
@@ -40,12 +45,16 @@ class Reactor:
             if self._bell >= 0:
                 os.eventfd_write(self._bell, 1)
 
-    def turn(self, until: float) -> None:
-        """Wait for the first of: a socket, libcurl's timer, the bell, `until` (monotonic); and pass it on."""
+    def turn(self, until: float, flying: int) -> None:
+        """Wait for the first of: a socket, libcurl's timer, the bell, `until` (monotonic); and pass it on.
+
+        `flying` is how many transfers are in libcurl's hands: if the timer ends one of them, there is no wait.
+        """
         now = time.monotonic()
         if self._timer_at is not None and self._timer_at <= now:
             self._timer_at = None
-            self.multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
+            if self.multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)[1] < flying:
+                until = now
         if self._timer_at is not None:
             until = min(until, self._timer_at)
         for fd, events in self._epoll.poll(max(0.0, until - time.monotonic()), 512):
@@ -56,6 +65,7 @@ class Reactor:
             elif fd == self._bell:
                 os.eventfd_read(fd)
             else:
+                self._on_stray(fd)
                 self._forget(fd)
 
     def close(self) -> None:

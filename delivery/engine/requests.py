@@ -35,6 +35,7 @@ LEASE_FACTOR = 3  # well above the transfer's own deadline, and still a crash is
 LEASE_STEP_SECONDS = 15.0  # leases come in few sizes, since a claim's statement has one
 MAX_CONFIGS = 20_000
 UNUSABLE = (UndecryptableSecret, ValueError, TypeError, AttributeError)
+KEYLESS = "It has no secret to sign with, and nothing is sent unsigned. Rotate its secret, then press Resume."
 _HEX32 = re.compile(r"[0-9a-f]{32}")
 _SAFE = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 
@@ -96,17 +97,30 @@ class Claimed:
     signed_at: int = 0
 
 
+class Unsigned(Exception):
+    """There is no secret, so there is no request."""
+
+    detail = "The endpoint has no secret to sign with; nothing was sent. Rotate its secret."
+
+
 class Configs:
-    """The process's settings of endpoints, by id and version."""
+    """The process's settings of endpoints, by id and version.
+
+    They are read after the claim has looked which endpoints are live, and one may be held or deleted in between:
+    `of` leaves those out. `held` and `without_secret` name what it left out for that reason.
+    """
 
     def __init__(self) -> None:
         self._known: dict[int, Config] = {}
+        self.held: set[int] = set()
+        self.without_secret: set[int] = set()
 
     def of(self, wanted: dict[int, int]) -> dict[int, Config]:
         """Settings of these endpoints ({id: version}); reads what is missing or has changed.
 
         An endpoint whose secrets cannot be opened, or whose settings make no sense, is left out and named in the log.
         """
+        self.held.clear()
         stale = [pk for pk, version in wanted.items() if pk not in self._known or self._known[pk].version != version]
         if stale:
             self._load(stale)
@@ -128,7 +142,12 @@ class Configs:
 
     def _keep(self, ids: list[int]) -> None:
         for endpoint in Endpoint.objects.filter(pk__in=ids):
-            self._known[endpoint.pk] = config_of(endpoint)
+            if endpoint.is_held:
+                self.held.add(endpoint.pk)
+            elif not endpoint.secret:
+                self.without_secret.add(endpoint.pk)
+            else:
+                self._known[endpoint.pk] = config_of(endpoint)
 
 
 def config_of(endpoint: Endpoint) -> Config:
@@ -195,9 +214,11 @@ def _certificate_of(endpoint: Endpoint) -> ClientCertificate | None:
 def build(claimed: Claimed) -> Request:
     """The request of this attempt; notes on `claimed` when and with which keys it was signed.
 
-    Raises `policy.postback.FieldRefused` where the event lacks what the template needs.
+    Raises `policy.postback.FieldRefused` where the event lacks what the template needs, and Unsigned.
     """
     config = claimed.config
+    if not config.secret:
+        raise Unsigned
     url, body = config.url, claimed.payload
     if config.template is not None:
         rendered = render(config.template, {**json.loads(claimed.payload), "uid": claimed.uid})
@@ -210,10 +231,9 @@ def build(claimed: Claimed) -> Request:
         f"traceparent: 00-{_trace_id(claimed.correlation_id)}-{random.getrandbits(64) | 1:016x}-01",
         f"x-correlation-id: {_safe(claimed.correlation_id)}",
     ]
-    if config.secret:
-        signed = signing.sign(config.secrets(claimed.began_at), claimed.uid, moment, body)
-        headers.append(f"webhook-signature: {signed.signature}")
-        claimed.key_ids, claimed.signed_at = signed.key_ids, moment
+    signed = signing.sign(config.secrets(claimed.began_at), claimed.uid, moment, body)
+    headers.append(f"webhook-signature: {signed.signature}")
+    claimed.key_ids, claimed.signed_at = signed.key_ids, moment
     return Request(
         url, headers, body, config.method, config.timeout_ms, claimed, config.client_certificate, config.ca_certificates
     )

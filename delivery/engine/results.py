@@ -37,8 +37,6 @@ def failure_of(
     """libcurl's error as our failure; None where the answer was as complete as we wanted it."""
     if number == pycurl.E_WRITE_ERROR and cut_by_us:
         return None
-    if number == pycurl.E_BAD_CONTENT_ENCODING:
-        return None  # the status came; that the body cannot be unpacked does not undo it
     if own_fault or number in _OURS:
         return Failure.OWN_FAULT
     if refused and number == pycurl.E_COULDNT_CONNECT:
@@ -48,6 +46,17 @@ def failure_of(
     if number == pycurl.E_COULDNT_RESOLVE_HOST:
         return Failure.DNS
     return Failure.TLS if number in _TLS else Failure.CONNECTION
+
+
+def flaw_of(number: int, message: str) -> str:
+    """What is wrong with the wrapping of an answer whose status has come, or "" where the answer broke off.
+
+    A header or length that cannot be read, broken chunks, a body that cannot be unpacked: the receiver has said what it
+    did with the request, and asking again would not mend its wrapping.
+    """
+    if number in (pycurl.E_FTP_WEIRD_SERVER_REPLY, pycurl.E_BAD_CONTENT_ENCODING):  # 8 is HTTP's too
+        return message
+    return message if number == pycurl.E_RECV_ERROR and "chunk" in message else ""
 
 
 def proxy_is_at_fault(number: int, connect_code: int, connected: bool) -> bool:

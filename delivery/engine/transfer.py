@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import pycurl
 
+from delivery.engine.connections import KeptConnections
 from delivery.engine.handles import Handle
 from delivery.engine.messages import Request, TransferConfig, TransferResult
 from delivery.engine.reactor import Reactor
@@ -40,7 +41,8 @@ class Transfers:
     def __init__(self, names: Resolver, config: TransferConfig | None = None) -> None:
         self.config = config or TransferConfig()
         self._names = names
-        self._reactor = Reactor(max(64, self.config.max_idle_connections))
+        self._kept = KeptConnections()
+        self._reactor = Reactor(max(64, self.config.max_idle_connections), self._kept.listen)
         self._multi = self._reactor.multi
         self._free: list[Handle] = []
         self._handles: list[Handle] = []
@@ -169,7 +171,7 @@ class Transfers:
         self._multi.add_handle(handle.curl)
 
     def _new_handle(self) -> Handle:
-        handle = Handle(self.config)
+        handle = Handle(self.config, self._kept)
         self._handles.append(handle)
         return handle
 
@@ -195,7 +197,7 @@ class Transfers:
         self._unpark()
         if self._ended:
             ends = 0.0
-        self._reactor.turn(min(ends, self._parked_until) if self._parked_count else ends)
+        self._reactor.turn(min(ends, self._parked_until) if self._parked_count else ends, len(self._busy))
 
     def _unpark(self) -> None:
         if not self._parked_count:
@@ -236,12 +238,21 @@ class Transfers:
             queued, good, bad = self._multi.info_read(512)
             for curl in good:
                 handle = self._busy[curl]
-                self._finish(handle, handle.result(None, ""))
+                self._finish(handle, handle.ended(0, ""))
             for curl, number, message in bad:
                 handle = self._busy[curl]
-                self._finish(handle, handle.ended(number, message))
+                if handle.is_stale:
+                    self._start_afresh(handle)
+                else:
+                    self._finish(handle, handle.ended(number, message))
             if not queued:
                 return
+
+    def _start_afresh(self, handle: Handle) -> None:
+        """The kept connection was unfit, which showed before anything was sent: the same on a new one."""
+        self._multi.remove_handle(handle.curl)
+        handle.insist_on_a_fresh_connection()
+        self._multi.add_handle(handle.curl)
 
     def _finish(self, handle: Handle, result: TransferResult) -> None:
         self._ended.append(result)

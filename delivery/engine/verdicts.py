@@ -19,6 +19,7 @@ from delivery.states import State
 POISON = "poison"
 POISON_RESCUES = 5
 MAX_ERROR = 300
+MAY_HAVE_IT = "The request was sent: the receiver may have it."
 
 
 _DELIVERED = State.DELIVERED.value
@@ -62,6 +63,7 @@ def judge(claimed: Claimed, result: TransferResult, rng: random.Random) -> Verdi
         transient_codes=config.transient_codes,
         not_found_is_transient=config.schedule.not_found_is_transient,
         body_rule=config.body_rule,
+        body_is_whole=result.is_whole,
     )
     if decision.kind is DecisionKind.SUCCESS:
         return Verdict(claimed, result, decision, State.DELIVERED.value, 1, outcome=decision.outcome.value)
@@ -79,7 +81,7 @@ def unbuildable(claimed: Claimed, error: Exception, rng: random.Random) -> Verdi
     """Our own code failed on this row: it alone waits, and five times running make it a dead letter, `poison`."""
     decision = Decision(Outcome.OWN_FAULT, DecisionKind.OURS)
     verdict = Verdict(claimed, None, decision, State.FAILED.value, 0, outcome=decision.outcome.value)
-    verdict.error = f"The request could not be built: {type(error).__name__}."
+    verdict.error = getattr(error, "detail", "") or f"The request could not be built: {type(error).__name__}."
     verdict.rescue_count = claimed.rescue_count + 1
     verdict.throttle_count = claimed.throttle_count
     verdict.delay = retry.own_fault_delay(rng)
@@ -107,11 +109,18 @@ def refused_by_template(claimed: Claimed, detail: str) -> Verdict:
 def error_of(result: TransferResult) -> str:
     """What went wrong, for people and fingerprints; never anything of URL, headers or body."""
     if result.failure is None:
-        return f"HTTP {result.status}"
+        return plain(f"HTTP {result.status}{'' if result.is_whole else f', but: {result.flaw}'}")[:MAX_ERROR]
     text = result.detail or result.failure.value
     if result.rule and result.rule not in text:
         text = f"{result.rule}: {text}"
-    return text.encode("utf-8", "replace").decode().replace("\x00", "")[:MAX_ERROR]
+    if result.request_sent:
+        text = f"{text[: MAX_ERROR - len(MAY_HAVE_IT) - 2].rstrip('. ')}. {MAY_HAVE_IT}"
+    return plain(text)[:MAX_ERROR]
+
+
+def plain(text: str) -> str:
+    """What PostgreSQL takes as text, whatever a receiver put into it."""
+    return text.encode("utf-8", "replace").decode().replace("\x00", "")
 
 
 def _transient(verdict: Verdict, config: Config, rng: random.Random) -> None:

@@ -70,7 +70,7 @@ EXPLANATIONS: dict[Outcome, str] = {
     Outcome.DELIVERED: "The receiver accepted it.",
     Outcome.DUPLICATE: "The receiver says it had it already; counts as delivered.",
     Outcome.TIMEOUT: "No complete answer in time.",
-    Outcome.CONNECTION: "No connection, or it broke.",
+    Outcome.CONNECTION: "No connection, or it broke; the attempt says whether the receiver may have it.",
     Outcome.DNS: "The host name could not be resolved.",
     Outcome.TLS: "The TLS handshake or certificate failed.",
     Outcome.SERVER_ERROR: "The receiver reports a fault of its own.",
@@ -160,8 +160,12 @@ def classify(
     transient_codes: Collection[int] = (),
     not_found_is_transient: bool = False,
     body_rule: BodyRule | None = None,
+    body_is_whole: bool = True,
 ) -> Decision:
     """Judge one attempt. `failure` goes before `status`: an answer cut off half-way is no answer.
+
+    A body that could not be read to its end (`body_is_whole`) still fulfils a body rule by a phrase that came; where it
+    said nothing, it is as if the connection had been lost: a rule needs the answer, and silence is no refusal.
 
     `transient_codes` are the endpoint's exceptions (4xx, 501, 505 to be retried); `not_found_is_transient` is set by
     every retry profile but `spec`. Statuses under 200 or over 599 count as server errors.
@@ -169,7 +173,7 @@ def classify(
     if failure is not None:
         return Decision(*_BY_FAILURE[failure])
     if 200 <= status < 300:
-        return _by_body(body_rule, body_head) if body_rule else _DELIVERED
+        return _by_body(body_rule, body_head, body_is_whole) if body_rule else _DELIVERED
     if status == 429:
         return Decision(Outcome.THROTTLED, DecisionKind.THROTTLE, parse_retry_after(retry_after, now))
     if status == 503 and (wait := parse_retry_after(retry_after, now)) is not None:
@@ -193,13 +197,17 @@ def _by_status(status: int, transient_codes: Collection[int], not_found_is_trans
     return Decision(Outcome.SERVER_ERROR, DecisionKind.TRANSIENT)
 
 
-def _by_body(rule: BodyRule, head: bytes) -> Decision:
+def _by_body(rule: BodyRule, head: bytes, is_whole: bool) -> Decision:
     text = _folded(head.decode("utf-8", "replace"))
     if _says(text, rule.duplicate):
         return Decision(Outcome.DUPLICATE, DecisionKind.SUCCESS)
-    if _says(text, rule.refused) or (rule.success and not _says(text, rule.success)):
+    if _says(text, rule.refused):
         return Decision(Outcome.REFUSED, DecisionKind.PERMANENT)
-    return _DELIVERED
+    if _says(text, rule.success):
+        return _DELIVERED
+    if not is_whole:
+        return Decision(*_BY_FAILURE[Failure.CONNECTION])
+    return Decision(Outcome.REFUSED, DecisionKind.PERMANENT) if rule.success else _DELIVERED
 
 
 def _says(text: str, phrases: tuple[str, ...]) -> bool:
