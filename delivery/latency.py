@@ -1,4 +1,4 @@
-"""How long deliveries take: histograms per minute, percentiles over 24 hours, and which endpoints grow slow.
+"""How long deliveries take, counted in SQL: histograms a minute, percentiles over 24 hours, who grows slow.
 
 The engine counts in memory (`Recorder`) and writes every few seconds, so a minute's row costs next to nothing on the
 way of a delivery; a killed worker loses the last seconds of these counts and nothing else, since attempts are the

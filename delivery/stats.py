@@ -1,4 +1,4 @@
-"""The one-row summary of all deliveries (specification S2.9), cheap at any size.
+"""The one-row summary of all deliveries (specification S2.9), cheap at any size. SQL: held snapshots.
 
 Counts stop at `counting.LIMIT` rows and are then the planner's estimate, named in `estimated`. What happened in the
 last hour comes from `StatsMinute`, never from a scan. `pending` and `awaiting_retry` leave out what is *held* (its

@@ -1,4 +1,4 @@
-"""The inbox: verify, store raw, judge, answer. Parked events are matched again; stored ones can be replayed.
+"""The inbox: verify, store raw, judge, answer; match parked events again, replay. SQL: one counter.
 
 A genuine call is on disk before its body is parsed, and is answered 2xx only from there. The signature is judged once,
 at receipt; sweep and replay go by the stored verdict, since an old timestamp would fail the tolerance.

@@ -1,4 +1,4 @@
-"""Alerts: evaluate the rules, open what is new, keep what goes on, resolve what is over.
+"""Alerts: evaluate the rules, open what is new, keep what goes on, resolve what is over. SQL: one lock.
 
 One open alert for a rule and its subject (a constraint says so too). Opening, its event `alert.opened` and its log
 line belong together: the event commits with the row. Two evaluators at once do no harm: the second finds the

@@ -1,4 +1,4 @@
-"""`/healthz`: this process answers. `/readyz`: everything it needs answers too, each check in words.
+"""`/healthz`: this process answers. `/readyz`: all it needs answers too, each check in words. SQL: `SELECT 1`.
 
 Open to anybody, so no check may name a host, an address or a secret, and the whole look is cached for half a second.
 """

@@ -1,4 +1,4 @@
-"""What PostgreSQL says of itself: who holds an old snapshot, so that dead rows cannot be cleaned up. Reads only."""
+"""What PostgreSQL says of itself, in its own SQL: who holds an old snapshot, so that dead rows stay. Reads only."""
 
 from dataclasses import dataclass
 from datetime import timedelta

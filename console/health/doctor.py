@@ -1,4 +1,4 @@
-"""What `manage.py doctor` looks at: what is reachable, what is misconfigured, and what to do about it. Changes nothing.
+"""What `manage.py doctor` looks at: what is reachable or misconfigured, what to do. SQL: version and clock.
 
 Values of secrets are never shown, only whether they are set.
 """
@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import requests
 from django.conf import settings
 from django.db import connection
+from django.urls import reverse
 from django.utils import timezone
 
 from console.health import checks as health
@@ -89,7 +90,10 @@ def _public_address() -> Iterator[Check]:
         with requests.Session() as session:
             session.trust_env = False
             answer = session.get(
-                f"{base}/healthz", headers={"x-correlation-id": nonce}, timeout=PATIENCE_SECONDS, allow_redirects=False
+                f"{base}{reverse('healthz')}",
+                headers={"x-correlation-id": nonce},
+                timeout=PATIENCE_SECONDS,
+                allow_redirects=False,
             )
         is_us = answer.headers.get("x-correlation-id") == nonce and answer.status_code == 200
     except requests.RequestException as error:

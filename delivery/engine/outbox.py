@@ -1,4 +1,4 @@
-"""The set-based inserts behind `delivery.events`: ten thousand events in a second, not in ten.
+"""The set-based inserts behind `delivery.events`, in SQL: ten thousand events in a second, not in ten.
 
 Runs in the caller's transaction and decides nothing: what is inserted was judged by `events`. New deliveries are due
 by the database's clock, the one that the claim compares with.

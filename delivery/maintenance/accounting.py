@@ -1,4 +1,4 @@
-"""Does every recorded event balance? recorded = delivered + waiting + held + dead + discarded + unmatched.
+"""Does every event balance? recorded = delivered + waiting + held + dead + discarded + unmatched. SQL: isolation.
 
 `Event.delivery_count` says what was owed; the rows must show it. Replays are owed by the act of making them. Days are
 UTC days of recording. What retention removed is in `DailyTotal`. Reads only, from one snapshot.

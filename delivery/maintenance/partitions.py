@@ -1,4 +1,4 @@
-"""Partitions of the attempts' table: one for each UTC day, made ahead of time and dropped when old.
+"""Partitions of the attempts' table, in SQL: one for each UTC day, made ahead of time and dropped when old.
 
 A day without a partition loses nothing: its rows go to the default partition and are moved when the day's is made.
 It must never wait long for a lock: attempts are being written while it works.

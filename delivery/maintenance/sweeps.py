@@ -1,4 +1,4 @@
-"""What the beat puts right every few seconds: expired leases, stray parked rows, deliveries held too long.
+"""What the beat puts right every few seconds, with SQL of its own: expired leases, stray rows, too long held.
 
 The engine's second place with SQL that moves deliveries; the rules in `engine.claims` hold here too. Every sweep is
 bounded, skips rows that somebody holds, and may run twice at the same time without harm.

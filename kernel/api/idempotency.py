@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: a repeated create gives the first answer again. Key row and effect share one transaction."""
+"""`Idempotency-Key`: a repeat gets the first answer; key row and effect share a transaction. SQL: its insert."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The one clock of the task side: the database's, so that hosts with other clocks agree on what is due."""
+"""The one clock of the task side: the database's, asked in SQL, so that hosts agree on what is due."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""A topic's whole small state, read from PostgreSQL: what a live page shows, never a payload, URL or secret.
+"""A topic's whole small state: what a live page shows, never a payload, URL or secret. SQL: the clock.
 
 `read` is the only way in. Readers are registered by kind of topic; each returns the owner (a subscriber, or None where
 the rows belong to no single one) and JSON-ready data, or None where there is nothing. Permission is the business of

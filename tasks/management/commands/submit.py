@@ -9,6 +9,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.urls import reverse
 
 from kernel import correlation
 from kernel.management.arguments import whole
@@ -78,7 +79,7 @@ class Command(BaseCommand):
         raise CommandError("Nothing was submitted:\n  " + "\n  ".join(words), returncode=BAD_INPUT)
 
     def _report(self, batch: Batch, options: dict[str, Any]) -> None:
-        url = f"{settings.PUBLIC_BASE_URL}/batches/{batch.pk}/"
+        url = f"{settings.PUBLIC_BASE_URL}{reverse('batch', args=[batch.pk])}"
         notes = self.stderr if options["json"] else self.stdout
         notes.write(f"Batch {batch.pk}: {batch.total} tasks of {batch.kind}. Watch it at {url}")
         waits = options["wait"] or options["follow"]
