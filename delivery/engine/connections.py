@@ -17,7 +17,7 @@ import time
 Ends = tuple[str, str, int, int]  # their address, ours, their port, ours
 
 DISTRUST_SECONDS = 600.0
-_MAX_DISTRUSTED = 10_000
+_MAX_ORIGINS = 10_000
 _BYTES_RECEIVED = slice(128, 136)  # of struct tcp_info in <linux/tcp.h>, since Linux 4.1
 
 
@@ -29,6 +29,7 @@ class KeptConnections:
         self._known: dict[int, tuple[Ends, str]] = {}
         self._poll = select.poll()
         self._distrusted: dict[str, float] = {}
+        self._of_http2: set[str] = set()
 
     def note(self, ends: Ends, descriptors: tuple[int, ...], origin: str) -> None:
         """A new connection to `origin` (scheme, host and port), made with one of these descriptors."""
@@ -82,7 +83,7 @@ class KeptConnections:
         return now < 0 or waits < now - received
 
     def distrust(self, origin: str) -> None:
-        if len(self._distrusted) >= _MAX_DISTRUSTED:
+        if len(self._distrusted) >= _MAX_ORIGINS:
             self._distrusted.clear()
         self._distrusted[origin] = time.monotonic() + DISTRUST_SECONDS
 
@@ -91,6 +92,16 @@ class KeptConnections:
         if not self._distrusted:
             return True
         return self._distrusted.get(origin, 0.0) < time.monotonic()
+
+    def speaks_http2(self, origin: str) -> bool:
+        """Must HTTP/2 be offered to this origin? Never at first: HTTP/1.1 is what receivers know best."""
+        return origin in self._of_http2
+
+    def learn_http2(self, origin: str, *, speaks: bool) -> None:
+        if not speaks:
+            self._of_http2.discard(origin)
+        elif len(self._of_http2) < _MAX_ORIGINS:
+            self._of_http2.add(origin)
 
 
 def _bound_to(port: int, descriptors: tuple[int, ...]) -> int:

@@ -19,7 +19,7 @@ import pycurl
 
 from delivery.engine.connections import Ends, KeptConnections
 from delivery.engine.messages import ClientCertificate, Request, TransferConfig, TransferResult
-from delivery.engine.results import failure_of, flaw_of, proxy_is_at_fault
+from delivery.engine.results import asks_for_http2, failure_of, flaw_of, is_not_http1, proxy_is_at_fault
 from delivery.policy.outcomes import Failure
 from kernel.addresses import Target, judge
 
@@ -85,6 +85,7 @@ class Handle:
         self.flaw = ""
         self.is_sent = False
         self.is_stale = False
+        self._offers_http2 = False
         self._opened: tuple[int, ...] = ()
         self._ends: Ends | None = None
         self._received_before = -1
@@ -115,9 +116,7 @@ class Handle:
             self._timeout_ms = timeout_ms
         if pin is not None:
             curl.setopt(pycurl.RESOLVE, pin)
-        if not self._kept.trusts(target.origin):
-            self.insist_on_a_fresh_connection()
-            curl.setopt(pycurl.FORBID_REUSE, 1)
+        self._as_learnt(target.origin)
         if self.config.proxy_url and not self.config.proxy_by_name and addresses:
             self._connect_to(target, addresses[0])
         if request.client_certificate is not None:
@@ -126,11 +125,33 @@ class Handle:
             self._is_special = True
             curl.setopt(pycurl.CAINFO_BLOB, request.ca_certificates)
 
+    def _as_learnt(self, origin: str) -> None:
+        """What earlier transfers have found out about this receiver."""
+        if not self._kept.trusts(origin):
+            self.insist_on_a_fresh_connection()
+            self.curl.setopt(pycurl.FORBID_REUSE, 1)
+        if self._kept.speaks_http2(origin):
+            self._offer_http2()
+
     def insist_on_a_fresh_connection(self) -> None:
         """For this transfer only. Also sets a transfer that found its connection stale back to its start."""
         self._is_special = True
         self.is_stale = False
         self.curl.setopt(pycurl.FRESH_CONNECT, 1)
+
+    def _offer_http2(self) -> None:
+        self._is_special = self._offers_http2 = True
+        self.curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS)
+
+    def starts_again_with_http2(self, number: int, message: str) -> bool:
+        """Did the receiver end the TLS handshake because we did not offer HTTP/2? Then the handle is set to do so."""
+        if self.is_sent or self._offers_http2 or not asks_for_http2(number, message):
+            return False
+        self._kept.learn_http2(self._origin, speaks=True)
+        self._offer_http2()
+        left = self._timeout_ms - self.curl.getinfo(pycurl.TOTAL_TIME_T) // 1000
+        self.curl.setopt(pycurl.TIMEOUT_MS, max(1, left))
+        return True
 
     def _switch_method(self, method: str) -> None:
         if method == "GET":
@@ -164,7 +185,9 @@ class Handle:
         info = self.curl.getinfo
         if self.is_sent and number in (pycurl.E_ABORTED_BY_CALLBACK, pycurl.E_COULDNT_CONNECT):
             number, message = pycurl.E_GOT_NOTHING, _DROPPED  # it wanted to repeat the request, and was not allowed to
-        if info(pycurl.RESPONSE_CODE) >= 200 and (flaw := flaw_of(number, message)):
+        if is_not_http1(number, message):
+            message = self._no_http1()
+        elif info(pycurl.RESPONSE_CODE) >= 200 and (flaw := flaw_of(number, message)):
             result = self.result(None, "")
             result.flaw, result.is_whole = flaw, False
             return result
@@ -174,6 +197,13 @@ class Handle:
             if proxy_is_at_fault(number, code, connected):
                 return self.result(Failure.OWN_FAULT, f"Our egress proxy: {message}")
         return self.result(failure, self.detail or message)
+
+    def _no_http1(self) -> str:
+        """What to say where the answer is no HTTP/1.1; behind TLS the next try offers HTTP/2."""
+        if not self._origin.startswith("https"):
+            return "The answer is not HTTP/1.1. If it is HTTP/2, which is agreed upon by TLS, use an https:// URL."
+        self._kept.learn_http2(self._origin, speaks=not self._offers_http2)
+        return "The answer is not HTTP/1.1; the next try offers HTTP/2."
 
     def _has_whole_head(self) -> bool:
         for line in reversed(self.headers):
@@ -284,6 +314,8 @@ class Handle:
             return pycurl.PREREQFUNC_ABORT
         if self._opened:
             self._kept.note(ends, self._opened, self._origin)
+        elif self._offers_http2:
+            pass  # its connections talk of themselves, and libcurl listens
         elif not self._kept.is_silent(ends):
             self.is_stale = True
             return pycurl.PREREQFUNC_ABORT

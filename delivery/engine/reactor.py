@@ -29,6 +29,8 @@ class Reactor:
         self._on_stray = on_stray
         self.multi = pycurl.CurlMulti()
         self.multi.setopt(pycurl.M_MAXCONNECTS, max_idle_connections)
+        # One request at a time on a connection of HTTP/2 too: what ends it then ends one attempt, and is told so.
+        self.multi.setopt(pycurl.M_PIPELINING, pycurl.PIPE_NOTHING)
         self.multi.setopt(pycurl.M_SOCKETFUNCTION, self._on_socket)
         self.multi.setopt(pycurl.M_TIMERFUNCTION, self._on_timer)
         self._epoll = select.epoll()

@@ -59,6 +59,16 @@ def flaw_of(number: int, message: str) -> str:
     return message if number == pycurl.E_RECV_ERROR and "chunk" in message else ""
 
 
+def asks_for_http2(number: int, message: str) -> bool:
+    """The receiver took none of the protocols that we offered by ALPN (RFC 7301 §3.2): it speaks HTTP/2 alone."""
+    return number == pycurl.E_SSL_CONNECT_ERROR and "no application protocol" in message
+
+
+def is_not_http1(number: int, message: str) -> bool:
+    """What came does not begin like an answer of HTTP/1.1; libcurl calls that HTTP/0.9."""
+    return number == pycurl.E_UNSUPPORTED_PROTOCOL and "HTTP/0.9" in message
+
+
 def proxy_is_at_fault(number: int, connect_code: int, connected: bool) -> bool:
     """With an egress proxy set: did the transfer end at the proxy, for a reason that is not the receiver's?"""
     if connect_code and not 200 <= connect_code < 300:

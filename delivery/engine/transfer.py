@@ -242,16 +242,18 @@ class Transfers:
             for curl, number, message in bad:
                 handle = self._busy[curl]
                 if handle.is_stale:
-                    self._start_afresh(handle)
+                    handle.insist_on_a_fresh_connection()
+                    self._start_again(handle)
+                elif handle.starts_again_with_http2(number, message):
+                    self._start_again(handle)
                 else:
                     self._finish(handle, handle.ended(number, message))
             if not queued:
                 return
 
-    def _start_afresh(self, handle: Handle) -> None:
-        """The kept connection was unfit, which showed before anything was sent: the same on a new one."""
+    def _start_again(self, handle: Handle) -> None:
+        """Its connection was unfit, which showed before anything was sent: the same request on a new one."""
         self._multi.remove_handle(handle.curl)
-        handle.insist_on_a_fresh_connection()
         self._multi.add_handle(handle.curl)
 
     def _finish(self, handle: Handle, result: TransferResult) -> None:

@@ -54,3 +54,21 @@ def test_a_response_is_shown_safely():
     assert labels.shown_safely("nö".encode()[:-1]) == "n"  # cut in mid-character
     assert labels.shown_safely(b"\x89PNG\r\n\x1a\n" + b"\x00" * 20).startswith("0000  89 50 4e 47")
     assert labels.shown_safely(b"x" * 5000).endswith("1,000 more characters")
+    assert labels.shown_safely("Größe: 3 €".encode("cp1252")) == "Größe: 3 €"
+
+
+@pytest.mark.parametrize(
+    ("head", "text", "encoding"),
+    [
+        ("Łódź".encode(), "Łódź", "utf-8"),
+        ("Łódź".encode()[:-1], "Łód", "utf-8"),
+        ("a 🙂".encode()[:-2], "a ", "utf-8"),
+        ("schön und groß".encode("latin-1"), "schön und groß", "windows-1252"),
+        (b"", "", "utf-8"),
+        (b"\xff\x00bin", None, "base64"),
+        (b"\x1f\x8b\x08" + bytes(range(100, 200)), None, "base64"),
+        (bytes(range(128, 256)), None, "base64"),
+    ],
+)
+def test_an_answer_is_text_wherever_it_can_be(head, text, encoding):
+    assert labels.text_of(head) == (text, encoding)

@@ -60,6 +60,20 @@ def test_attempts_in_order_with_the_answer_shown_safely(api, django_assert_num_q
     assert rows[1]["outcome_words"] == "No complete answer in time."
 
 
+def test_an_answer_that_we_cut_is_still_text_and_says_so(api):
+    delivery = factories.delivery(factories.endpoint(), state="failed")
+    cut = ("ö" * 9000).encode()[: 16 * 1024 - 1]
+    factories.attempt(delivery, 1, response_head=cut, response_truncated=True, request_sent=True)
+    factories.attempt(delivery, 2, response_head="schön".encode("latin-1"), note="Header without colon")
+    rows = api.get(f"/api/v1/deliveries/{delivery.pk}/attempts/").json()["results"]
+    assert (rows[0]["response_encoding"], rows[0]["response_head"]) == ("utf-8", "ö" * (8 * 1024 - 1))
+    assert [(row["response_truncated"], row["request_sent"], row["note"]) for row in rows] == [
+        (True, True, ""),
+        (False, None, "Header without colon"),
+    ]
+    assert (rows[1]["response_encoding"], rows[1]["response_head"]) == ("windows-1252", "schön")
+
+
 def test_redrive_and_discard(api):
     delivery = factories.delivery(factories.endpoint(), state="dead_letter", attempt_count=5)
     path = f"/api/v1/deliveries/{delivery.pk}"

@@ -37,6 +37,23 @@ def test_rows_of_a_day_without_partition_are_moved_when_it_is_made():
     assert partitions.ensure(now=far, days_ahead=1) == []
 
 
+def test_every_partition_has_every_column_standing_or_made_later():
+    partitions.ensure(now=datetime(2091, 5, 1, tzinfo=UTC), days_ahead=0)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT array_agg(a.attname || coalesce(pg_get_expr(d.adbin, d.adrelid), '') ORDER BY a.attnum) "
+            "FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum "
+            "WHERE a.attnum > 0 AND a.attrelid IN (SELECT inhrelid FROM pg_inherits "
+            "WHERE inhparent = 'delivery_attempt'::regclass UNION SELECT 'delivery_attempt'::regclass) "
+            "GROUP BY a.attrelid"
+        )
+        shapes = {tuple(row[0]) for row in cursor.fetchall()}
+    assert len(shapes) == 1
+    assert {field.column for field in Attempt._meta.fields} == {
+        name.split("''")[0].split("false")[0] for name in shapes.pop()
+    }
+
+
 def test_old_days_are_dropped_and_nothing_else():
     long_ago = datetime(2020, 5, 1, 12, tzinfo=UTC)
     partitions.ensure(now=long_ago, days_ahead=1)
