@@ -24,11 +24,13 @@ from datetime import datetime
 
 import structlog
 from django.db import transaction
-from django.db.models import DateTimeField, F, Func
+from django.db.models import DateTimeField, F, Func, IntegerField
+from django.db.models.functions import Cast, Least
 from django.utils import timezone
 
 from delivery import events
 from delivery.engine import claims
+from delivery.engine.bounds import SMALL_MOST
 from delivery.engine.wake import wake
 from delivery.models import Delivery, Endpoint, EndpointHealth
 from delivery.states import WAITING_STATES, State
@@ -58,7 +60,7 @@ def redrive(ids: Iterable[int], *, actor: str, reason: str) -> int:
             attempt_count=0,
             throttle_count=0,
             rescue_count=0,
-            redrive_count=F("redrive_count") + 1,
+            redrive_count=Least(Cast("redrive_count", IntegerField()) + 1, SMALL_MOST),
             next_attempt_at=_Clock(),
             finished_at=None,
             fingerprint="",

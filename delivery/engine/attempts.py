@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from delivery.engine.bounds import DELAY_MOST, milliseconds, small, text, whole, within, words
 from delivery.engine.verdicts import Verdict
 from delivery.policy.outcomes import DecisionKind
 from delivery.states import State
@@ -21,27 +22,28 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "
 
 
 def line_of(verdict: Verdict, worker: str) -> str:
-    """The columns of `claims.ATTEMPT_COLUMNS`, tab-separated; \\N is NULL."""
+    """The columns of `claims.ATTEMPT_COLUMNS`, tab-separated; \\N is NULL. Whatever is given, each fits its column."""
     claimed, result = verdict.claimed, verdict.result
     began = moment(claimed.began_at)
-    number = claimed.attempt_count + 1 if verdict.cost else 0
-    error = verdict.error.translate(_ESCAPES) if verdict.error else ""
-    if result is None:
-        phases = f"{NULL}\t{NULL}\t{NULL}\t{NULL}\t{NULL}\t"
-        status, response = NULL, NULL
-    else:
-        status, response = str(result.status) if result.status else NULL, _head_of(verdict)
+    error = text(verdict.error, 300).translate(_ESCAPES) if verdict.error else ""
+    status, response = NULL, NULL
+    phases = f"{NULL}\t{NULL}\t{NULL}\t{NULL}\t{NULL}\t"
+    if result is not None:
+        status, response = str(small(result.status)) if result.status else NULL, _head_of(verdict)
+        first, total = milliseconds(result.first_byte_ms), milliseconds(result.total_ms)
+        address = text(result.address, 60).translate(_ESCAPES)
         if result.reused:
-            phases = f"{NULL}\t{NULL}\t{NULL}\t{result.first_byte_ms}\t{result.total_ms}\t{result.address}"
+            phases = f"{NULL}\t{NULL}\t{NULL}\t{first}\t{total}\t{address}"
         else:
             phases = (
-                f"{result.dns_ms}\t{result.connect_ms}\t{result.tls_ms or NULL}\t{result.first_byte_ms or NULL}\t"
-                f"{result.total_ms}\t{result.address}"
+                f"{milliseconds(result.dns_ms)}\t{milliseconds(result.connect_ms)}\t"
+                f"{milliseconds(result.tls_ms) or NULL}\t{first or NULL}\t{total}\t{address}"
             )
     return (
-        f"{claimed.id}\t{claimed.config.id}\t{number}\t{verdict.outcome}\t{status}\t{error}\t{began}\t"
-        f"{max(0, int(claimed.waited_ms))}\t{phases}\t{claimed.signed_at or NULL}\t{claimed.key_ids}\t"
-        f"{'t' if claimed.is_probe else 'f'}\t{worker}\t{response}\t{_retry_at(verdict)}\n"
+        f"{claimed.id}\t{claimed.config.id}\t{small(claimed.try_count + 1)}\t{text(verdict.outcome, 20)}\t{status}\t"
+        f"{error}\t{began}\t{whole(claimed.waited_ms)}\t{phases}\t{claimed.signed_at or NULL}\t"
+        f"{words(claimed.key_ids, 60)}\t{'t' if claimed.is_probe else 'f'}\t{text(worker, 80)}\t{response}\t"
+        f"{_retry_at(verdict)}\t{small(claimed.cycle)}\n"
     )
 
 
@@ -66,5 +68,5 @@ def _head_of(verdict: Verdict) -> str:
 def _retry_at(verdict: Verdict) -> str:
     if verdict.state != _FAILED:
         return NULL
-    took = verdict.result.total_ms / 1000 if verdict.result is not None else 0.0
-    return moment(verdict.claimed.began_at + took + verdict.delay)
+    took = milliseconds(verdict.result.total_ms) / 1000 if verdict.result is not None else 0.0
+    return moment(verdict.claimed.began_at + took + within(verdict.delay, DELAY_MOST))

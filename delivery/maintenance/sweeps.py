@@ -37,19 +37,20 @@ WITH expired AS MATERIALIZED (
     ORDER BY d.id LIMIT %(most)s FOR NO KEY UPDATE SKIP LOCKED
 ), rescued AS (
     UPDATE delivery_delivery d
-    SET rescue_count = d.rescue_count + 1, lease_token = NULL, leased_until = NULL,
-        state = CASE WHEN d.rescue_count + 1 >= %(poison)s THEN 'dead_letter' ELSE 'failed' END,
-        finished_at = CASE WHEN d.rescue_count + 1 >= %(poison)s THEN clock_timestamp() END,
+    SET rescue_count = LEAST(d.rescue_count::int + 1, 32767), try_count = LEAST(d.try_count::int + 1, 32767),
+        lease_token = NULL, leased_until = NULL,
+        state = CASE WHEN d.rescue_count >= %(poison)s - 1 THEN 'dead_letter' ELSE 'failed' END,
+        finished_at = CASE WHEN d.rescue_count >= %(poison)s - 1 THEN clock_timestamp() END,
         next_attempt_at = clock_timestamp(),
-        last_outcome = CASE WHEN d.rescue_count + 1 >= %(poison)s THEN 'poison' ELSE 'rescued' END,
+        last_outcome = CASE WHEN d.rescue_count >= %(poison)s - 1 THEN 'poison' ELSE 'rescued' END,
         last_status_code = NULL, last_error = %(error)s
     FROM expired x WHERE d.id = x.id
-    RETURNING d.id, d.endpoint_id, d.state, d.rescue_count
+    RETURNING d.id, d.endpoint_id, d.state, d.rescue_count, d.try_count, d.redrive_count
 ), seen AS (
     INSERT INTO delivery_attempt (delivery_id, endpoint_id, number, outcome, error, started_at, queue_wait_ms,
-                                  address, key_ids, is_probe, worker, retry_at)
-    SELECT r.id, r.endpoint_id, 0, 'rescued', %(error)s, clock_timestamp(), 0, '', '', false, '',
-           CASE WHEN r.state = 'failed' THEN clock_timestamp() END
+                                  address, key_ids, is_probe, worker, retry_at, cycle)
+    SELECT r.id, r.endpoint_id, r.try_count, 'rescued', %(error)s, clock_timestamp(), 0, '', '', false, '',
+           CASE WHEN r.state = 'failed' THEN clock_timestamp() END, r.redrive_count
     FROM rescued r
 )
 SELECT id, endpoint_id, state, rescue_count FROM rescued
@@ -92,7 +93,8 @@ def promote_strays() -> int:
     if not pairs:
         return 0
     with transaction.atomic():
-        claims.lock_health([], {endpoint_id for endpoint_id, _ in pairs})
+        endpoint_ids = {endpoint_id for endpoint_id, _ in pairs}
+        claims.lock_health(endpoint_ids, endpoint_ids)
         promoted = claims.promote(pairs)
     if promoted:
         log.warning("stray_turns_promoted", count=promoted)

@@ -131,7 +131,7 @@ def test_a_stop_finishes_or_gives_back_what_is_in_the_air(make_endpoint, sink, d
     assert Delivery.objects.filter(endpoint=quick, state="delivered").count() == 3
     given_back = Delivery.objects.exclude(endpoint=quick)
     assert {(d.state, d.attempt_count, d.lease_token) for d in given_back} == {("pending", 0, None)}
-    assert {(a.number, a.outcome) for a in Attempt.objects.exclude(endpoint=quick)} == {(0, "own_fault")}
+    assert {(a.number, a.outcome) for a in Attempt.objects.exclude(endpoint=quick)} == {(1, "own_fault")}
 
 
 def test_held_endpoints_are_passed_over(make_endpoint, sink, drain):
