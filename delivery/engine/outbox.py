@@ -61,3 +61,12 @@ def insert_deliveries(rows: Sequence[tuple[int, int, str]]) -> None:
             keys if any(keys) else literal(['""'] * len(rows)),
         ),
     )
+
+
+def hold_events(ids: Sequence[int]) -> set[int]:
+    """Keep these events until the transaction ends, and say which still stand. The foreign key looks at its end only:
+    retention could take an event that a replay under way has read already."""
+    rows = execute(
+        "SELECT id FROM delivery_event WHERE id = ANY(%s::bigint[]) ORDER BY id FOR KEY SHARE", [literal(ids)]
+    )
+    return {row[0] for row in rows}
