@@ -69,6 +69,11 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("DELIVERY_PROXY_URL", "Egress proxy (HTTP CONNECT) for all deliveries.", secret=True),
     Variable("DELIVERY_CA_FILE", "CA bundle deliveries trust, instead of the system's."),
     Variable("DELIVERY_MAX_IN_FLIGHT", "Transfers one delivery worker keeps in the air.", "200"),
+    Variable(
+        "DELIVERY_MAX_BYTES_IN_FLIGHT",
+        "Bytes of large payloads (each above 64 KiB) one delivery worker holds at once; a larger one goes alone.",
+        str(64 * 1024 * 1024),
+    ),
     Variable("PROVIDER_ALLOWED_NETWORKS", "Comma-separated private networks that job providers may live in."),
     Variable("INBOUND_MAX_BYTES", "Largest provider webhook that is accepted.", str(5 * 1024 * 1024)),
     Variable("LIVE_ALLOWED_ORIGINS", "Comma-separated other origins whose pages may open live views with a token."),

@@ -21,6 +21,7 @@ from django.utils import timezone
 
 from delivery import dead_letters, endpoint_rules, events, lifecycle
 from delivery.endpoint_rules import InvalidEndpoint
+from delivery.engine import waiting
 from delivery.engine.wake import wake
 from delivery.errors import WrongState
 from delivery.models import Delivery, Endpoint, EndpointHealth, Event, endpoint_label
@@ -89,8 +90,32 @@ def update(endpoint: Endpoint | int, changes: dict[str, Any], *, actor: str, rea
             EndpointHealth.objects.filter(endpoint=current, breaker_state="closed").update(
                 cooldown_seconds=current.breaker_cooldown_seconds
             )
-        _changed(current, "update", actor, reason, fields=sorted(cleaned))
+        freed = lifecycle.forget_order(current.pk) if _differs("ordering_key", cleaned, standing) else 0
+        _changed(current, "update", actor, reason, fields=sorted(cleaned), **({"freed": freed} if freed else {}))
+    if _differs("retry_profile", cleaned, standing) or _differs("retry_delays", cleaned, standing):
+        _hasten(current)
     return current
+
+
+def _differs(name: str, cleaned: dict[str, Any], standing: dict[str, Any]) -> bool:
+    return name in cleaned and cleaned[name] != standing[name]
+
+
+def _hasten(endpoint: Endpoint) -> None:
+    """What waits for a retry goes when the new schedule says so, if that is sooner; in chunks, for at most 10 s."""
+    schedule = retry.schedule_for(endpoint.retry_profile, endpoint.retry_delays)
+    moved, after, deadline = 0, 0, time.monotonic() + CANCEL_BUDGET_SECONDS
+    while time.monotonic() < deadline:
+        with transaction.atomic():
+            count, go_on_after = waiting.hasten(endpoint.pk, schedule, after=after)
+        moved += count
+        if go_on_after is None:
+            break
+        after = go_on_after
+    if moved:
+        log.info("deliveries_hastened", endpoint=endpoint.pk, count=moved)
+        touched("deliveries", "stats")
+        wake()
 
 
 def pause(endpoint: Endpoint | int, *, actor: str, reason: str) -> Endpoint:

@@ -29,7 +29,6 @@ from kernel.live_hints import touched
 TYPE = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
 UID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_TYPE, MAX_SUBSCRIBER, MAX_KEY = 100, 100, 200
-CHUNK = 5_000
 
 
 @dataclass(slots=True)
@@ -155,11 +154,8 @@ def _insert(events: list[Event], new: Sequence[NewEvent]) -> list[Event]:
     fresh = _keep_standing(events, new, named) if named else events
     if not fresh:
         return []
-    lost: list[Event] = []
     _match(fresh)
-    for start in range(0, len(fresh), CHUNK):
-        lost += outbox.insert_events(fresh[start : start + CHUNK])
-    if lost:
+    if outbox.insert_events(fresh):  # some were lost to another caller
         _make_way(events, new, named)
     return [event for event in fresh if event.pk is not None]
 
@@ -235,8 +231,8 @@ def _fan_out(events: list[Event]) -> None:
         for event in events
         for endpoint in event.matches  # type: ignore[attr-defined]
     ]
-    for start in range(0, len(rows), CHUNK):
-        outbox.insert_deliveries(rows[start : start + CHUNK])
+    for start in range(0, len(rows), outbox.CHUNK):
+        outbox.insert_deliveries(rows[start : start + outbox.CHUNK])
     if rows:
         wake()
     touched("deliveries", "stats")

@@ -22,10 +22,12 @@ from delivery.models import Endpoint, EndpointHealth
 from kernel.live_hints import touched
 
 FIRST_MS, GROWTH, BUCKETS = 0.5, 1.2, 72  # the last bucket begins at about 210 s
+MOST_MS = 1e12
 USUAL = ("total", "queue_wait", "first_byte")
 OF_A_NEW_CONNECTION = ("dns", "connect", "tls")
 PHASES = (*USUAL, *OF_A_NEW_CONNECTION)
 EXACT_MOST = 100_000
+SAMPLES_MOST = 2**31 - 1  # what its column holds
 OFTEN_MOST = 10_000  # an endpoint with more samples is measured every ten minutes
 SELDOM = timedelta(minutes=10)
 WINDOW = timedelta(hours=24)
@@ -40,9 +42,9 @@ log = structlog.get_logger(__name__)
 
 def bucket_of(ms: float) -> int:
     """0 holds what is under half a millisecond; bucket n from there reaches from 0.5·1.2ⁿ⁻¹ to 0.5·1.2ⁿ."""
-    if ms < FIRST_MS:
+    if not ms >= FIRST_MS:  # nor is what is no number at all
         return 0
-    return min(BUCKETS - 1, int(math.log(ms / FIRST_MS) * _SCALE) + 1)
+    return min(BUCKETS - 1, int(math.log(min(ms, MOST_MS) / FIRST_MS) * _SCALE) + 1)
 
 
 def middle_of(bucket: int) -> float:
@@ -77,7 +79,7 @@ class Recorder:
         counted[0] += 1
         if result is None or outcome in NOT_MEASURED:
             return
-        counted[1] += result.total_ms
+        counted[1] += min(max(result.total_ms, 0.0), MOST_MS)
         total, wait, first = self._phases(endpoint_id, minute, USUAL)
         total[bucket_of(result.total_ms)] += 1
         wait[bucket_of(queue_wait_ms)] += 1
@@ -209,7 +211,7 @@ def _store(endpoint_id: int, last: datetime | None, now: datetime) -> None:
         p50_ms=measured.of("p50"),
         p95_ms=p95,
         p99_ms=measured.of("p99"),
-        sample_count=measured.sample_count,
+        sample_count=min(measured.sample_count, SAMPLES_MOST),
         phases=measured.phases,
         p95_day_before_ms=day_before.of("p95"),
         is_slow=is_slow,

@@ -24,14 +24,17 @@ from datetime import datetime
 
 import structlog
 from django.db import transaction
-from django.db.models import DateTimeField, F, Func
+from django.db.models import DateTimeField, F, Func, IntegerField
+from django.db.models.functions import Cast, Least
 from django.utils import timezone
 
 from delivery import events
-from delivery.engine import claims
+from delivery.engine import claims, waiting
+from delivery.engine.bounds import SMALL_MOST, text
 from delivery.engine.wake import wake
+from delivery.errors import WrongState
 from delivery.models import Delivery, Endpoint, EndpointHealth
-from delivery.states import WAITING_STATES, State
+from delivery.states import WAITING_STATES, BreakerState, State
 from kernel import audit
 from kernel.live_hints import touched
 
@@ -59,7 +62,7 @@ def redrive(ids: Iterable[int], *, actor: str, reason: str) -> int:
             attempt_count=0,
             throttle_count=0,
             rescue_count=0,
-            redrive_count=F("redrive_count") + 1,
+            redrive_count=Least(Cast("redrive_count", IntegerField()) + 1, SMALL_MOST),
             next_attempt_at=_Clock(),
             finished_at=None,
             fingerprint="",
@@ -95,13 +98,99 @@ def _cancel(ids: Iterable[int], states: Sequence[str], verb: str, *, actor: str,
         keys = sorted(set(ordered.values_list("endpoint_id", "ordering_key")))
         _lock_health({endpoint_id for endpoint_id, _ in keys})
         rows = _locked(ids, states)
+        # Beside the last error, not over it: why the receiver never got it is asked later.
         Delivery.objects.filter(pk__in=rows).update(
-            state=State.CANCELLED, finished_at=_Clock(), last_error=f"Cancelled: {reason}"[:300]
+            state=State.CANCELLED, finished_at=_Clock(), cancel_reason=text(reason or f"by {actor}", 200)
         )
         if keys and claims.promote(keys):
             wake()
         _tell(verb, rows, actor, reason)
     return len(rows)
+
+
+def give_turn(keys: Iterable[tuple[int, str]]) -> int:
+    """Make the first unfinished delivery of each (endpoint, ordering key) due, if it is parked. Returns how many."""
+    pairs = sorted(set(keys))
+    with transaction.atomic():
+        _lock_health({endpoint_id for endpoint_id, _ in pairs})
+        promoted = claims.promote(pairs)
+        if promoted:
+            touched("deliveries", "stats")
+            wake()
+    return promoted
+
+
+def forget_order(endpoint_id: int) -> int:
+    """Its ordering key has changed or gone: what is unfinished is sent without waiting for one another.
+
+    Returns how many unfinished deliveries had a value of it.
+    """
+    with transaction.atomic():
+        _lock_health({endpoint_id})
+        freed = waiting.forget_order(endpoint_id)
+        if freed:
+            touched("deliveries", "stats")
+            wake()
+    return freed
+
+
+def send_now(delivery_id: int, *, actor: str, reason: str = "") -> None:
+    """A waiting delivery is due at once, without its back-off. Raises WrongState, whose words say what to do instead.
+
+    It never goes past a hold, an open breaker or a wait that the receiver asked for.
+    """
+    with transaction.atomic():
+        row = Delivery.objects.select_for_update(no_key=True, of=("self",)).get(pk=delivery_id)
+        if refusal := _why_not_now(row):
+            raise WrongState(refusal)
+        Delivery.objects.filter(pk=row.pk).update(next_attempt_at=Least(F("next_attempt_at"), _Clock()))
+        _tell("send_now", [row.pk], actor, reason)
+        wake()
+
+
+NOT_NOW = {
+    State.DELIVERED.value: "It is delivered by now. To send it once more, replay its event from the endpoint.",
+    State.IN_FLIGHT.value: "It is being sent right now.",
+    State.DEAD_LETTER.value: "It is a dead letter: redrive it instead.",
+    State.CANCELLED.value: "It was given up on purpose. To send it after all, replay its event from the endpoint.",
+}
+ENDPOINT_HELD = {
+    "deleted": "Its endpoint was deleted.",
+    "disabled": "Its endpoint is disabled: correct the cause, then enable it.",
+    "needs_attention": "Its endpoint needs attention: correct the cause, then resume it.",
+    "paused": "Its endpoint is paused: resume it.",
+}
+
+
+def _why_not_now(row: Delivery) -> str:
+    """In words, why this delivery cannot be sent at once; "" where it can."""
+    if row.state in NOT_NOW:
+        return NOT_NOW[row.state]
+    states = ("paused_at", "disabled_at", "attention_at", "deleted_at")
+    endpoint = Endpoint.objects.only(*states).get(pk=row.endpoint_id)
+    if endpoint.state in ENDPOINT_HELD:
+        return ENDPOINT_HELD[endpoint.state]
+    if row.awaits_turn and (first := in_front_of(row)):
+        out = ": redrive or discard that one first" if first.state == State.DEAD_LETTER else ""
+        return f"It waits its turn behind delivery {first.pk}, which is {first.get_state_display()}{out}."
+    health, now = EndpointHealth.objects.get(pk=row.endpoint_id), timezone.now()
+    if health.throttled_until and health.throttled_until > now:
+        return f"The receiver asked us to wait until {health.throttled_until:%Y-%m-%d %H:%M:%S} UTC."
+    if health.breaker_state != BreakerState.CLOSED:
+        when = f" at {health.probe_at:%H:%M:%S} UTC" if health.probe_at and health.probe_at > now else " any moment"
+        return f"Its endpoint's breaker is {health.get_breaker_state_display()}; one probe goes{when}, then the rest."
+    return ""
+
+
+def in_front_of(row: Delivery) -> Delivery | None:
+    """The first unfinished delivery of its ordering key, if that is another one."""
+    if not row.ordering_key:
+        return None
+    unfinished = (*WAITING_STATES, State.IN_FLIGHT.value, State.DEAD_LETTER.value)
+    earlier = Delivery.objects.filter(
+        endpoint_id=row.endpoint_id, ordering_key=row.ordering_key, state__in=unfinished, pk__lt=row.pk
+    )
+    return earlier.order_by("pk").first()
 
 
 def _locked(ids: Iterable[int], states: Sequence[str], **conditions: object) -> list[int]:

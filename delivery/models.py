@@ -208,6 +208,11 @@ class Delivery(models.Model):
     throttle_count = models.PositiveSmallIntegerField(default=0, help_text="Times running it was told to wait.")
     rescue_count = models.PositiveSmallIntegerField(default=0, help_text="Leases in a row that expired.")
     redrive_count = models.PositiveSmallIntegerField(default=0)
+    try_count = models.PositiveSmallIntegerField(
+        default=0,
+        db_default=0,
+        help_text="Attempts in its whole life: throttled ones, probes, rescues and those before a redrive included.",
+    )
     next_attempt_at = models.DateTimeField(help_text="Due from then on, while pending or waiting to retry.")
     lease_token = models.UUIDField(null=True, blank=True, editable=False)
     leased_until = models.DateTimeField(null=True, blank=True, editable=False)
@@ -218,6 +223,9 @@ class Delivery(models.Model):
     last_status_code = models.PositiveSmallIntegerField(null=True, blank=True)
     last_response_ms = models.PositiveIntegerField(null=True, blank=True)
     last_error = models.CharField(max_length=300, blank=True)
+    cancel_reason = models.CharField(
+        max_length=200, blank=True, default="", db_default="", help_text="Why it was given up on purpose."
+    )
     fingerprint = models.CharField(max_length=32, blank=True, help_text="Groups dead letters of one cause.")
     replay_of = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="replays", db_index=False
@@ -300,7 +308,10 @@ class Attempt(models.Model):
     endpoint = models.ForeignKey(
         Endpoint, on_delete=models.DO_NOTHING, db_constraint=False, related_name="attempts", db_index=False
     )
-    number = models.PositiveSmallIntegerField(help_text="1, 2, 3 …; 0 for one that cost nothing (a rescue).")
+    number = models.PositiveSmallIntegerField(
+        help_text="1, 2, 3 … over the delivery's whole life, whatever came of each and whether it cost an attempt."
+    )
+    cycle = models.PositiveSmallIntegerField(default=0, db_default=0, help_text="0; one more after each redrive.")
     outcome = models.CharField(max_length=20)
     status_code = models.PositiveSmallIntegerField(null=True, blank=True)
     error = models.CharField(max_length=300, blank=True)

@@ -12,12 +12,13 @@ from datetime import datetime
 
 import structlog
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Func, IntegerField, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from delivery import events
 from delivery.endpoint_rules import InvalidEndpoint
+from delivery.engine import outbox
 from delivery.engine.wake import wake
 from delivery.models import Delivery, Endpoint, Event, endpoint_label
 from kernel import audit
@@ -25,9 +26,17 @@ from kernel.live_hints import touched
 
 MOST = 10_000
 CHUNK = 1_000
+READ_BYTES = 8 * 1024 * 1024  # of payloads at once, or a single one
 TEST_EVENT = "endpoint.test"
 
 log = structlog.get_logger(__name__)
+
+
+class OctetLength(Func):
+    """Bytes of a binary column; known without reading it."""
+
+    function = "octet_length"
+    output_field = IntegerField()
 
 
 @dataclass(frozen=True)
@@ -88,10 +97,10 @@ def replay(
     wanted = events_for(target, event_ids=event_ids, since=since, until=until, types=types)
     made, first, last = 0, None, after
     while made < limit:
-        chunk = list(wanted.filter(pk__gt=last).order_by("pk")[: min(CHUNK, limit - made)])
+        chunk = list(wanted.filter(pk__gt=last).order_by("pk").values_list("pk", flat=True)[: min(CHUNK, limit - made)])
         if not chunk:
             break
-        last = chunk[-1].pk
+        last = chunk[-1]
         rows = _insert(target, chunk)
         made += len(rows)
         first = first or (rows[0].pk if rows else None)
@@ -101,20 +110,42 @@ def replay(
     return Replayed(made, last if more else None, first)
 
 
-def _insert(endpoint: Endpoint, chunk: list[Event]) -> list[Delivery]:
+def _insert(endpoint: Endpoint, ids: list[int]) -> list[Delivery]:
     with transaction.atomic():
+        standing = outbox.hold_events(ids)
+        values = _ordering_values(sorted(standing), endpoint.ordering_key) if endpoint.ordering_key else {}
         rows = Delivery.objects.bulk_create(
             [
                 Delivery(
-                    event=event,
+                    event_id=pk,
                     endpoint=endpoint,
                     is_replay=True,
                     next_attempt_at=Now(),  # the database's clock judges what is due
-                    ordering_key=events.ordering_value(event, endpoint.ordering_key) if endpoint.ordering_key else "",
+                    ordering_key=values.get(pk, ""),
                 )
-                for event in chunk
+                for pk in sorted(standing)
             ]
         )
         wake()
         touched("deliveries", "stats", f"endpoint:{endpoint.pk}")
     return rows
+
+
+def _ordering_values(ids: list[int], path: str) -> dict[int, str]:
+    """The value of the ordering key in each of these events. Reads the payloads a few megabytes at a time."""
+    sizes = Event.objects.filter(pk__in=ids).order_by("pk").annotate(size=OctetLength("payload"))
+    found: dict[int, str] = {}
+    few: list[int] = []
+    room = READ_BYTES
+    for pk, size in sizes.values_list("pk", "size"):
+        if few and size > room:
+            found |= _values_of(few, path)
+            few, room = [], READ_BYTES
+        few.append(pk)
+        room -= size
+    return found | _values_of(few, path)
+
+
+def _values_of(ids: list[int], path: str) -> dict[int, str]:
+    rows = Event.objects.filter(pk__in=ids).only("payload")
+    return {event.pk: events.ordering_value(event, path) for event in rows}

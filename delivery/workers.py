@@ -44,4 +44,5 @@ def maintain() -> None:
     partitions.ensure(now=now)
     partitions.drop_before((now - timedelta(days=settings.ATTEMPT_RETENTION_DAYS)).date())
     sweeps.give_up_held()
+    sweeps.promote_strays(thoroughly=True)
     retention.prune(now=now, budget_seconds=MAINTAIN_BUDGET_SECONDS)

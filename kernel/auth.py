@@ -32,7 +32,7 @@ class Scope(models.TextChoices):
     TASKS_WRITE = "tasks:write", "Submit, cancel and redrive tasks"
     EVENTS_WRITE = "events:write", "Publish events"
     DELIVERIES_READ = "deliveries:read", "Read events, deliveries, endpoints and statistics"
-    DELIVERIES_WRITE = "deliveries:write", "Redrive and discard deliveries"
+    DELIVERIES_WRITE = "deliveries:write", "Redrive, discard and send deliveries at once"
     ENDPOINTS_WRITE = "endpoints:write", "Create, change and remove endpoints"
     OPERATIONS_WRITE = "operations:write", "Start and steer bulk operations; acknowledge alerts"
 

@@ -41,6 +41,7 @@ class AttemptAdmin(KeptAdmin):
     fields = (
         "delivery_link",
         "number",
+        "cycle",
         "outcome_words",
         "error",
         "note",

@@ -1,4 +1,4 @@
-"""Deliveries and attempts in the admin: read-only rows with a timeline, and the verbs redrive and discard."""
+"""Deliveries and attempts in the admin: read-only rows with a timeline, and the verbs redrive, discard and send now."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from delivery.models import Attempt, Delivery
 from delivery.policy.outcomes import Outcome
 from delivery.states import WAITING_STATES, State
 from kernel.admin.bases import KeptAdmin, is_one
-from kernel.admin.confirm import ReasonForm, actor_of, ask, run_verb
+from kernel.admin.confirm import OptionalReasonForm, ReasonForm, actor_of, ask, run_verb
 from kernel.counting import count
 
 SHOWN_ATTEMPTS = 50
@@ -65,7 +65,7 @@ class DeliveryAdmin(KeptAdmin):
     search_help_text = "Delivery id, event id or correlation id, exactly"
     change_form_outer_before_template = "admin/delivery/delivery_panel.html"
     actions = ("redrive_selected", "discard_selected")
-    actions_detail = ("redrive_verb", "discard_verb")
+    actions_detail = ("redrive_verb", "send_now_verb", "discard_verb")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Delivery]:
         """Without payloads and secrets: each would be read and decrypted for every row."""
@@ -128,6 +128,19 @@ class DeliveryAdmin(KeptAdmin):
         unfinished = is_one(Delivery, object_id, state__in=DISCARDABLE)
         return unfinished and request.user.has_perm("delivery.discard_delivery")
 
+    def has_send_now_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        waits = is_one(Delivery, object_id, state__in=WAITING_STATES)
+        return waits and request.user.has_perm("delivery.redrive_delivery")
+
+    @action(description="Send now", url_path="send-now", permissions=["send_now"], icon="send")
+    def send_now_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        def now(ids: list[int], *, actor: str, reason: str) -> int:
+            lifecycle.send_now(ids[0], actor=actor, reason=reason)
+            return 1
+
+        says = ["It is due at once, without waiting for its back-off.", "Its attempts so far still count."]
+        return self._one(request, object_id, now, "Send now:", says, "made due", form_class=OptionalReasonForm)
+
     @action(
         description="Redrive", url_path="redrive", permissions=["redrive"], icon="replay", variant=ActionVariant.PRIMARY
     )
@@ -144,7 +157,7 @@ class DeliveryAdmin(KeptAdmin):
 
     def _one(
         self, request: HttpRequest, object_id: str, verb: Callable[..., int], name: str, says: list[str], done: str, *,
-        is_danger: bool = False,
+        is_danger: bool = False, form_class: type[ReasonForm] = ReasonForm,
     ) -> HttpResponse:  # fmt: skip
         delivery = self.get_object(request, object_id)
         if delivery is None:
@@ -157,8 +170,8 @@ class DeliveryAdmin(KeptAdmin):
 
         title = f"{name} delivery {delivery.pk}"
         return run_verb(
-            self, request, delivery, title=title, says=says, button=name, act=act, refusals=(DeliveryError,),
-            is_danger=is_danger,
+            self, request, delivery, title=title, says=says, button=name.rstrip(":"), act=act,
+            refusals=(DeliveryError,), is_danger=is_danger, form_class=form_class,
         )  # fmt: skip
 
     @admin.action(description="Redrive selected dead letters", permissions=["redrive"])
@@ -242,6 +255,7 @@ def _panel(delivery: Delivery, request: HttpRequest) -> dict[str, Any]:
         "finished": labels.moment(delivery.finished_at),
         "redriven": {0: "never", 1: "once"}.get(delivery.redrive_count, f"{delivery.redrive_count} times"),
         "ordering": f"{endpoint.ordering_key} = {delivery.ordering_key}",
+        "in_front": lifecycle.in_front_of(delivery) if delivery.awaits_turn else None,
         "endpoint_address": reverse("admin:delivery_endpoint_change", args=[endpoint.pk]),
         "event_address": reverse("admin:delivery_event_change", args=[delivery.event_id]),
         "attempts": [_attempt(row, shows) for row in reversed(newest[:SHOWN_ATTEMPTS])],
@@ -251,12 +265,20 @@ def _panel(delivery: Delivery, request: HttpRequest) -> dict[str, Any]:
     }
 
 
+def _title(row: Attempt) -> str:
+    """e.g. "Attempt 7, after 2 redrives"; those recorded before numbers rose for life may have none."""
+    name = f"Attempt {row.number}" if row.number else "Attempt"
+    if not row.cycle:
+        return name
+    return f"{name}, after {row.cycle} redrive{'' if row.cycle == 1 else 's'}"
+
+
 def _attempt(row: Attempt, shows: bool) -> dict[str, Any]:
     good = row.outcome in (Outcome.DELIVERED, Outcome.DUPLICATE)
     head = bytes(row.response_head) if shows and row.response_head else b""
     return {
         "row": row,
-        "title": "Rescue" if row.outcome == Outcome.RESCUED else f"Attempt {row.number}" if row.number else "Try",
+        "title": _title(row),
         "outcome": labels.outcome(row.outcome, row.status_code),
         "explanation": labels.explanation(row.outcome),
         "colour": "success" if good else "warning" if row.retry_at else "danger",

@@ -1,4 +1,4 @@
-"""`/deliveries/`: what is owed to whom and what became of it; redrive and discard of a single one."""
+"""`/deliveries/`: what is owed to whom and what became of it; redrive, discard and send-now of a single one."""
 
 from __future__ import annotations
 
@@ -101,11 +101,29 @@ class DeliveryViews(ListModelMixin, RetrieveModelMixin, ApiViews):
         need(request, "delivery.discard_delivery")
         return self._verb(lifecycle.discard, "discarded")
 
-    def _verb(self, verb: Any, done: str) -> Response:
+    @extend_schema(
+        summary="Send a waiting delivery now",
+        description="Without its back-off. Never past a hold, an open breaker or a wait that the receiver asked for.",
+        request=ReasonIn,
+        responses={
+            200: DeliveryOut,
+            409: problem("It does not wait, or its endpoint is held; `detail` says more"),
+        },
+    )
+    @action(detail=True, methods=["post"], url_path="send-now")
+    def send_now(self, request: Request, pk: str) -> Response:
+        need(request, "delivery.redrive_delivery")
+        lifecycle.send_now(self.get_object().pk, actor=self.actor(), reason=self._reason())
+        return Response(self.get_serializer(self.get_object()).data)
+
+    def _reason(self) -> str:
         asked = ReasonIn(data=self.request.data)
         asked.is_valid(raise_exception=True)
-        delivery = self.get_object()
-        if not verb([delivery.pk], actor=self.actor(), reason=asked.validated_data["reason"]):
+        return asked.validated_data["reason"]
+
+    def _verb(self, verb: Any, done: str) -> Response:
+        reason, delivery = self._reason(), self.get_object()
+        if not verb([delivery.pk], actor=self.actor(), reason=reason):
             raise WrongState(
                 f"This delivery is {delivery.get_state_display()}, or its endpoint was deleted, so it cannot be {done}."
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from delivery.engine.bounds import DELAY_MOST, milliseconds, small, text, whole, within, words
 from delivery.engine.messages import TransferResult
 from delivery.engine.verdicts import Verdict, plain
 from delivery.policy.outcomes import DecisionKind
@@ -23,33 +24,34 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "
 
 
 def line_of(verdict: Verdict, worker: str) -> str:
-    """The columns of `claims.ATTEMPT_COLUMNS`, tab-separated; \\N is NULL."""
+    """The columns of `claims.ATTEMPT_COLUMNS`, tab-separated; \\N is NULL. Whatever is given, each fits its column."""
     claimed, result = verdict.claimed, verdict.result
     began = moment(claimed.began_at)
-    number = claimed.attempt_count + 1 if verdict.cost else 0
-    error = verdict.error.translate(_ESCAPES) if verdict.error else ""
-    if result is None:
-        phases = f"{NULL}\t{NULL}\t{NULL}\t{NULL}\t{NULL}\t"
-        status, response, wire = NULL, NULL, "f\tf\t"
-    else:
-        status, response = str(result.status) if result.status else NULL, _head_of(verdict)
+    error = text(verdict.error, 300).translate(_ESCAPES) if verdict.error else ""
+    status, response, wire = NULL, NULL, _NOTHING_SENT
+    phases = f"{NULL}\t{NULL}\t{NULL}\t{NULL}\t{NULL}\t"
+    if result is not None:
+        status, response = str(small(result.status)) if result.status else NULL, _head_of(verdict)
         wire = _SENT if result.request_sent and response is NULL and not result.flaw else _wire(result, response)
+        first, total = milliseconds(result.first_byte_ms), milliseconds(result.total_ms)
+        address = text(result.address, 60).translate(_ESCAPES)
         if result.reused:
-            phases = f"{NULL}\t{NULL}\t{NULL}\t{result.first_byte_ms}\t{result.total_ms}\t{result.address}"
+            phases = f"{NULL}\t{NULL}\t{NULL}\t{first}\t{total}\t{address}"
         else:
             phases = (
-                f"{result.dns_ms}\t{result.connect_ms}\t{result.tls_ms or NULL}\t{result.first_byte_ms or NULL}\t"
-                f"{result.total_ms}\t{result.address}"
+                f"{milliseconds(result.dns_ms)}\t{milliseconds(result.connect_ms)}\t"
+                f"{milliseconds(result.tls_ms) or NULL}\t{first or NULL}\t{total}\t{address}"
             )
     return (
-        f"{claimed.id}\t{claimed.config.id}\t{number}\t{verdict.outcome}\t{status}\t{error}\t{began}\t"
-        f"{max(0, int(claimed.waited_ms))}\t{phases}\t{claimed.signed_at or NULL}\t{claimed.key_ids}\t"
-        f"{'t' if claimed.is_probe else 'f'}\t{worker}\t{response}\t{_retry_at(verdict)}\t{wire}\n"
+        f"{claimed.id}\t{claimed.config.id}\t{small(claimed.try_count + 1)}\t{text(verdict.outcome, 20)}\t{status}\t"
+        f"{error}\t{began}\t{whole(claimed.waited_ms)}\t{phases}\t{claimed.signed_at or NULL}\t"
+        f"{words(claimed.key_ids, 60)}\t{'t' if claimed.is_probe else 'f'}\t{text(worker, 80)}\t{response}\t"
+        f"{_retry_at(verdict)}\t{wire}\t{small(claimed.cycle)}\n"
     )
 
 
 NULL = "\\N"
-_SENT = "t\tf\t"
+_SENT, _NOTHING_SENT = "t\tf\t", "f\tf\t"
 
 
 @lru_cache(maxsize=64)
@@ -70,12 +72,12 @@ def _head_of(verdict: Verdict) -> str:
 def _wire(result: TransferResult, response: str) -> str:
     """What the wire said beside status and body: whether the request went out, what was cut and what was odd."""
     is_cut = result.truncated and response is not NULL
-    note = plain(result.flaw)[:MAX_NOTE].translate(_ESCAPES)
+    note = text(plain(result.flaw), MAX_NOTE).translate(_ESCAPES)
     return f"{'t' if result.request_sent else 'f'}\t{'t' if is_cut else 'f'}\t{note}"
 
 
 def _retry_at(verdict: Verdict) -> str:
     if verdict.state != _FAILED:
         return NULL
-    took = verdict.result.total_ms / 1000 if verdict.result is not None else 0.0
-    return moment(verdict.claimed.began_at + took + verdict.delay)
+    took = milliseconds(verdict.result.total_ms) / 1000 if verdict.result is not None else 0.0
+    return moment(verdict.claimed.began_at + took + within(verdict.delay, DELAY_MOST))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from django.db import transaction
 
 from delivery import lifecycle
 from delivery.engine import claims
-from delivery.engine.claims import LockedEndpoint, Quota
+from delivery.engine.claims import LockedEndpoint, Memory, Quota
 from delivery.engine.requests import KEYLESS, Claimed, Config, Configs, parts_of
 from delivery.policy.breaker import Admission, Breaker, admission, take_probe
 from delivery.policy.ratelimit import Bucket, take
@@ -26,6 +26,8 @@ LAST = 2**63 - 1
 ROUNDS_MOST = 40  # with 512 endpoints looked at in each, beyond it the next claim goes on
 FLOOR_SLACK_SECONDS = 60.0
 UNUSABLE_PAUSE_SECONDS = 60.0
+SMALL_BYTES = 64 * 1024  # a payload of up to so much is bounded by the slots alone
+MAX_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -39,16 +41,24 @@ class _Admitted:
 
 
 class Claimer:
-    """Keeps the rotating cursor and the endpoints' settings of one process."""
+    """Keeps the rotating cursor and the endpoints' settings of one process.
 
-    def __init__(self, configs: Configs | None = None) -> None:
+    The large payloads (above 64 KiB) that it has in memory at once share `max_bytes`.
+    """
+
+    def __init__(self, configs: Configs | None = None, max_bytes: int = MAX_BYTES) -> None:
         self.configs = configs or Configs()
+        self._max_bytes = max_bytes
         self._cursor = random.getrandbits(20)
         self._floor = claims.LONG_AGO
         self._floor_until = 0.0
 
-    def claim(self, slots: int, token: UUID) -> tuple[list[Claimed], bool]:
-        """Up to `slots` deliveries leased under `token`, and whether it is worth claiming again at once."""
+    def claim(self, slots: int, token: UUID, large_bytes: int = 0) -> tuple[list[Claimed], bool]:
+        """Up to `slots` deliveries leased under `token`, and whether it is worth claiming again at once.
+
+        `large_bytes` are the large payloads that are in memory already (see `large_bytes_of`).
+        """
+        memory = Memory(SMALL_BYTES, self._max_bytes - large_bytes, is_empty=not large_bytes)
         most = min(slots, max(ENDPOINTS_LEAST, slots // ROWS_WANTED))
         start = self._cursor
         after, until = start, LAST
@@ -56,7 +66,7 @@ class Claimer:
             self._look_where_it_begins()
             with transaction.atomic():
                 found = claims.find(after, until, most, self._floor)
-                claimed, parked = self._take(found.locked, slots, token) if found.locked else ([], 0)
+                claimed, parked = self._take(found.locked, slots, token, memory) if found.locked else ([], 0)
             self._hold_without_secret()
             self._cursor = found.go_on_after or 0
             if claimed or parked:
@@ -83,17 +93,22 @@ class Claimer:
         now = time.monotonic()
         self._floor_until = now + min(30.0, max(1.0, 20 * (now - began)))
 
-    def _take(self, endpoints: list[LockedEndpoint], slots: int, token: UUID) -> tuple[list[Claimed], int]:
+    def _take(
+        self, endpoints: list[LockedEndpoint], slots: int, token: UUID, memory: Memory
+    ) -> tuple[list[Claimed], int]:
         grants = self._grants(endpoints, max(1, slots // len(endpoints)))
         by_endpoint = {grant.config.id: grant for grant in grants}
         rows: list[claims.ClaimedRow] = []
         parked = 0
         for (in_order, lease_seconds), rooms in _alike(grants).items():
             if in_order:
-                ordered, waiting = claims.claim_in_order(rooms, token, lease_seconds, self._floor)
-                rows, parked = rows + ordered, parked + waiting
+                taken, waiting = claims.claim_in_order(rooms, token, lease_seconds, self._floor, memory)
+                parked += waiting
             else:
-                rows += claims.claim(rooms, token, lease_seconds, self._floor)
+                taken = claims.claim(rooms, token, lease_seconds, self._floor, memory)
+            rows += taken
+            if large := sum(large_bytes_of(row[8]) for row in taken):
+                memory = replace(memory, free=memory.free - large, is_empty=False)
         if len(rows) > slots:
             raise AssertionError(f"claimed {len(rows)} of at most {slots}")
         began_at = self._note(grants, rows, token)
@@ -128,6 +143,11 @@ class Claimer:
         if changed:
             claims.save_admissions(changed)
         return grants[0].endpoint.now.timestamp() if grants else time.time()
+
+
+def large_bytes_of(payload: bytes) -> int:
+    """What a payload counts towards the bytes in memory: nothing, up to 64 KiB."""
+    return len(payload) if len(payload) > SMALL_BYTES else 0
 
 
 def _grant(endpoint: LockedEndpoint, config: Config, share: int) -> _Admitted:

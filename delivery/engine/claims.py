@@ -144,11 +144,12 @@ _TAKE = """
         leased_until = clock_timestamp() + %(lease)s * interval '1 second',
         next_attempt_at = clock_timestamp() + %(lease)s * interval '1 second'
     WHERE d.id = ANY(ARRAY(SELECT c.id FROM chosen c))
-    RETURNING d.id, d.event_id, d.endpoint_id, d.attempt_count, d.throttle_count, d.rescue_count, d.ordering_key
+    RETURNING d.id, d.event_id, d.endpoint_id, d.attempt_count, d.throttle_count, d.rescue_count, d.ordering_key,
+              d.try_count, d.redrive_count
 ), sent AS (
     SELECT t.id, t.endpoint_id, t.attempt_count, t.throttle_count, t.rescue_count, t.ordering_key,
            (extract(epoch FROM clock_timestamp() - c.due) * 1000)::float8 AS waited_ms,
-           e.uid, e.payload, e.correlation_id
+           e.uid, e.payload, e.correlation_id, t.try_count, t.redrive_count
     FROM taken t JOIN chosen c ON c.id = t.id CROSS JOIN LATERAL (
         SELECT v.uid, v.payload, v.correlation_id FROM delivery_event v WHERE v.id = t.event_id OFFSET 0
     ) e
@@ -164,22 +165,33 @@ WITH turn AS MATERIALIZED (
 _ROOM = """GREATEST(0, LEAST(t.room, t.cap - (SELECT count(*) FROM delivery_delivery f
                 WHERE f.endpoint_id = t.endpoint_id AND f.state = 'in_flight'
                   AND f.leased_until > statement_timestamp())))"""
-_CLAIM = f"""{_TURNS}, chosen AS MATERIALIZED (
-    SELECT d.id, d.due FROM turn t CROSS JOIN LATERAL (
-        SELECT d.id, d.next_attempt_at AS due FROM delivery_delivery d
+# Rows of `fitting` and as many large ones, first come first, as their bytes may be in memory; one, however large, if
+# there is none yet. The size stands in the row's header: no payload is read for it.
+_CHOSEN = """, chosen AS MATERIALIZED (
+    SELECT w.id, w.due FROM (
+        SELECT f.id, f.due, s.large, sum(s.large) OVER (ORDER BY s.large > 0, f.due, f.id) AS so_far
+        FROM fitting f CROSS JOIN LATERAL (
+            SELECT CASE WHEN octet_length(v.payload) > %(small)s THEN octet_length(v.payload) ELSE 0 END AS large
+            FROM delivery_event v WHERE v.id = f.event_id OFFSET 0
+        ) s
+    ) w WHERE w.large = 0 OR w.so_far <= %(bytes)s OR (w.so_far = w.large AND %(alone)s)
+)"""
+_CLAIM = f"""{_TURNS}, fitting AS MATERIALIZED (
+    SELECT d.id, d.event_id, d.due FROM turn t CROSS JOIN LATERAL (
+        SELECT d.id, d.event_id, d.next_attempt_at AS due FROM delivery_delivery d
         WHERE d.endpoint_id = t.endpoint_id AND d.state IN ('pending', 'failed')
           AND d.next_attempt_at <= statement_timestamp() AND d.next_attempt_at >= %(floor)s
         ORDER BY d.next_attempt_at
         LIMIT {_ROOM}
         FOR NO KEY UPDATE SKIP LOCKED
     ) d
-){_TAKE}
+){_CHOSEN}{_TAKE}
 SELECT * FROM sent"""  # noqa: S608 - constants only
 _CLAIM_IN_ORDER = f"""{_TURNS}, room AS MATERIALIZED (
     SELECT t.endpoint_id, {_ROOM} AS room FROM turn t
 ), seen AS MATERIALIZED (
     SELECT d.*, t.room FROM room t CROSS JOIN LATERAL (
-        SELECT d.id, d.endpoint_id, d.ordering_key, d.next_attempt_at AS due FROM delivery_delivery d
+        SELECT d.id, d.event_id, d.endpoint_id, d.ordering_key, d.next_attempt_at AS due FROM delivery_delivery d
         WHERE d.endpoint_id = t.endpoint_id AND d.state IN ('pending', 'failed')
           AND d.next_attempt_at <= statement_timestamp() AND d.next_attempt_at >= %(floor)s
         ORDER BY d.next_attempt_at, d.id
@@ -196,12 +208,12 @@ _CLAIM_IN_ORDER = f"""{_TURNS}, room AS MATERIALIZED (
     UPDATE delivery_delivery d SET next_attempt_at = %(awaits_turn)s
     FROM judged j WHERE d.id = j.id AND NOT j.is_first
     RETURNING 1
-), chosen AS MATERIALIZED (
-    SELECT r.id, r.due FROM (
+), fitting AS MATERIALIZED (
+    SELECT r.id, r.event_id, r.due FROM (
         SELECT j.*, row_number() OVER (PARTITION BY j.endpoint_id ORDER BY j.due, j.id) AS place
         FROM judged j WHERE j.is_first
     ) r WHERE r.place <= r.room
-){_TAKE}
+){_CHOSEN}{_TAKE}
 SELECT s.*, p.parked FROM (SELECT count(*) AS parked FROM parked) p LEFT JOIN sent s ON true"""  # noqa: S608 - constants only
 
 
@@ -214,26 +226,47 @@ class Quota:
     cap: int
 
 
-# id, endpoint_id, attempt_count, throttle_count, rescue_count, ordering_key, waited_ms, uid, payload, correlation_id
-ClaimedRow = tuple[int, int, int, int, int, str, float, str, bytes, str]
+# id, endpoint_id, attempt_count, throttle_count, rescue_count, ordering_key, waited_ms, uid, payload, correlation_id,
+# try_count, redrive_count
+ClaimedRow = tuple[int, int, int, int, int, str, float, str, bytes, str, int, int]
 
 
-def claim(rooms: Sequence[Quota], token: UUID, lease_seconds: float, floor: datetime) -> list[ClaimedRow]:
+@dataclass(slots=True)
+class Memory:
+    """What a claim may bring into memory: payloads larger than `small` share `free` bytes.
+
+    `is_empty` says that none of them is here yet: then one may come, however large. The small ones are bounded by the
+    slots, so that a large one never stands in their way.
+    """
+
+    small: int
+    free: int
+    is_empty: bool = True
+
+
+def claim(
+    rooms: Sequence[Quota], token: UUID, lease_seconds: float, floor: datetime, memory: Memory
+) -> list[ClaimedRow]:
     """Lease due rows of the endpoints whose health rows this transaction holds. Never more than their rooms."""
-    return execute(_CLAIM, _parameters(rooms, token, lease_seconds, floor)).fetchall()
+    return execute(_CLAIM, _parameters(rooms, token, lease_seconds, floor, memory)).fetchall()
 
 
 def claim_in_order(
-    rooms: Sequence[Quota], token: UUID, lease_seconds: float, floor: datetime
+    rooms: Sequence[Quota], token: UUID, lease_seconds: float, floor: datetime, memory: Memory
 ) -> tuple[list[ClaimedRow], int]:
     """The same for endpoints with an ordering key; also how many rows were parked to wait for their turn."""
-    parameters = {**_parameters(rooms, token, lease_seconds, floor), "awaits_turn": AWAITS_TURN}
+    parameters = {**_parameters(rooms, token, lease_seconds, floor, memory), "awaits_turn": AWAITS_TURN}
     rows = execute(_CLAIM_IN_ORDER, parameters).fetchall()
     return [row[:-1] for row in rows if row[0] is not None], rows[0][-1]  # type: ignore[misc]
 
 
-def _parameters(rooms: Sequence[Quota], token: UUID, lease_seconds: float, floor: datetime) -> dict[str, Any]:
+def _parameters(
+    rooms: Sequence[Quota], token: UUID, lease_seconds: float, floor: datetime, memory: Memory
+) -> dict[str, Any]:
     return {
+        "small": memory.small,
+        "bytes": max(0, memory.free),
+        "alone": memory.is_empty,
         "ids": literal(room.endpoint_id for room in rooms),
         "rooms": literal(room.room for room in rooms),
         "caps": literal(room.cap for room in rooms),
@@ -266,8 +299,9 @@ WITH given AS MATERIALIZED (
     ) l
 )
 UPDATE delivery_delivery d
-SET state = g.state, attempt_count = d.attempt_count + g.cost, throttle_count = g.throttle_count,
-    rescue_count = g.rescue_count, lease_token = NULL, leased_until = NULL,
+SET state = g.state, attempt_count = LEAST(d.attempt_count::int + g.cost, 32767), throttle_count = g.throttle_count,
+    rescue_count = g.rescue_count, try_count = LEAST(d.try_count::int + 1, 32767), lease_token = NULL,
+    leased_until = NULL,
     next_attempt_at = clock_timestamp() + g.delay * interval '1 second',
     last_outcome = g.outcome, last_status_code = g.status, last_response_ms = g.ms, last_error = g.error,
     fingerprint = g.fingerprint,
@@ -287,9 +321,8 @@ def settle(columns: dict[str, Any]) -> set[int]:
 ATTEMPT_COLUMNS = (
     "delivery_id, endpoint_id, number, outcome, status_code, error, started_at, queue_wait_ms, dns_ms, connect_ms, "
     "tls_ms, first_byte_ms, total_ms, address, signed_at, key_ids, is_probe, worker, response_head, retry_at, "
-    "request_sent, response_truncated, note"
+    "request_sent, response_truncated, note, cycle"
 )
-_COPY_ATTEMPTS = f"COPY delivery_attempt ({ATTEMPT_COLUMNS}) FROM STDIN"
 
 
 def copy_attempts(lines: str) -> None:
@@ -384,8 +417,8 @@ def promote(keys: Iterable[tuple[int, str]]) -> int:
 
 
 _RELEASE = """
-UPDATE delivery_delivery SET state = CASE WHEN attempt_count + throttle_count + rescue_count > 0 THEN 'failed'
-    ELSE 'pending' END, lease_token = NULL, leased_until = NULL, next_attempt_at = clock_timestamp()
+UPDATE delivery_delivery SET state = CASE WHEN attempt_count > 0 OR throttle_count > 0 OR rescue_count > 0
+    THEN 'failed' ELSE 'pending' END, lease_token = NULL, leased_until = NULL, next_attempt_at = clock_timestamp()
 WHERE state = 'in_flight' AND lease_token = ANY(%s::uuid[])
 """
 
@@ -411,7 +444,7 @@ SELECT CASE WHEN count(*) < %(steps)s
             END
 FROM scan s JOIN delivery_endpoint e ON e.id = s.endpoint_id
 """
-LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
 
 
 def earliest_due(slack_seconds: float) -> datetime:

@@ -21,7 +21,7 @@ import structlog
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
 from delivery.engine import claims, settle
-from delivery.engine.claiming import Claimer
+from delivery.engine.claiming import Claimer, large_bytes_of
 from delivery.engine.requests import Claimed, build
 from delivery.engine.transfer import Transfers
 from delivery.engine.verdicts import Verdict, judge, refused_by_template, unbuildable
@@ -76,6 +76,7 @@ class Drain:
         self._look_at = 0.0
         self._linger_until = 0.0
         self._idle = False
+        self._large_bytes = 0  # payloads in memory that count; see Claimer
         self._lost_tokens: list[UUID] = []
         self._database_at = 0.0
         self._database_failures = 0
@@ -145,7 +146,7 @@ class Drain:
             return
         token = uuid.uuid4()
         try:
-            claimed, is_worth_more = self._claimer.claim(free, token)
+            claimed, is_worth_more = self._claimer.claim(free, token, self._large_bytes)
         except DATABASE_GONE as error:
             self._lost_tokens.append(token)  # it may have been committed all the same
             self._database_gone(error)
@@ -154,6 +155,7 @@ class Drain:
         self._idle = not is_worth_more
         self._look_at = now + LOOK_SECONDS if self._idle else 0.0
         self.report.claimed += len(claimed)
+        self._large_bytes += sum([large_bytes_of(row.payload) for row in claimed])
         for row in claimed:
             self._send(row)
 
@@ -205,6 +207,11 @@ class Drain:
             self._keep(verdict)
 
     def _keep(self, verdict: Verdict) -> None:
+        """It waits to be written; without its payload, which nobody needs any more."""
+        self._large_bytes -= large_bytes_of(verdict.claimed.payload)
+        verdict.claimed.payload = b""
+        if verdict.result is not None:
+            verdict.result.request.body = b""
         if not self._verdicts:
             self._oldest_verdict = time.monotonic()
         self._verdicts.append(verdict)
@@ -238,10 +245,20 @@ class Drain:
             raise
         except (DatabaseError, ValueError) as error:
             if len(batch) == 1:
-                log.error("result_not_settled", delivery=batch[0].claimed.id, error=type(error).__name__)
-                return  # its lease ends, the rescue counts, and five times make it a dead letter
+                log.error("result_not_settled_whole", delivery=batch[0].claimed.id, error=type(error).__name__)
+                self._settle_plainly(batch[0])
+                return
             for verdict in batch:  # one of them cannot be written: find it, and lose no other
                 self._settle([verdict])
+
+    def _settle_plainly(self, verdict: Verdict) -> None:
+        try:
+            self.report.settled += settle.settle_plainly(verdict, self._recorder, self._worker)
+        except DATABASE_GONE:
+            raise
+        except (DatabaseError, ValueError) as error:
+            # Its lease ends, the rescue counts, and five times make it a dead letter.
+            log.error("result_not_settled", delivery=verdict.claimed.id, error=type(error).__name__)
 
     def _flush(self) -> None:
         self._flush_at = time.monotonic() + FLUSH_SECONDS

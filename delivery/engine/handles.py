@@ -24,6 +24,7 @@ from delivery.policy.outcomes import Failure
 from kernel.addresses import Target, judge
 
 MAX_HEADER_BYTES = 64 * 1024
+KEPT_BODY_BYTES = 64 * 1024
 # No "Expect: 100-continue" before large bodies: it costs a round trip, and hostile receivers play with it.
 _FIXED_HEADERS = ["Expect:"]
 _DROPPED = "The connection ended before a whole answer came."
@@ -246,6 +247,8 @@ class Handle:
 
     def release(self) -> bool:
         """Forget the transfer. False where the handle must be configured anew before the next one."""
+        if self.request is not None and len(self.request.body) > KEPT_BODY_BYTES:
+            self.curl.setopt(pycurl.POSTFIELDS, b"")  # it would be held until the handle is used again
         self.request = None
         self._begin()
         return not self._is_special

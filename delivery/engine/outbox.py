@@ -11,11 +11,16 @@ from collections.abc import Sequence
 from delivery.engine.claims import execute, literal
 from delivery.models import Event
 
+CHUNK = 5_000
+
 _EVENTS = """
-INSERT INTO delivery_event (uid, type, subscriber, payload, payload_sha256, correlation_id, caller, delivery_count,
+INSERT INTO delivery_event (id, uid, type, subscriber, payload, payload_sha256, correlation_id, caller, delivery_count,
                             occurred_at, created_at)
-SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bytea[], %s::text[], %s::text[], %s::text[], %s::int[],
-                     %s::timestamptz[], %s::timestamptz[])
+SELECT coalesce(n.id, nextval('delivery_event_id_seq')), n.uid, n.type, n.subscriber, n.payload, n.sha256,
+       n.correlation_id, n.caller, n.owed, n.occurred_at, n.created_at
+FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::bytea[], %s::text[], %s::text[], %s::text[],
+            %s::int[], %s::timestamptz[], %s::timestamptz[])
+    AS n(id, uid, type, subscriber, payload, sha256, correlation_id, caller, owed, occurred_at, created_at)
 ON CONFLICT DO NOTHING
 RETURNING id, subscriber, uid
 """
@@ -28,9 +33,31 @@ FROM unnest(%s::bigint[], %s::bigint[], %s::text[]) AS d(event_id, endpoint_id, 
 """
 
 
+_IDS = "SELECT nextval('delivery_event_id_seq') FROM generate_series(1, %s)"
+
+
 def insert_events(events: Sequence[Event]) -> list[Event]:
-    """Insert and set the ids; returns those whose (subscriber, uid) somebody else recorded in the meantime."""
+    """Insert and set the ids; returns those whose (subscriber, uid) somebody else recorded in the meantime.
+
+    In the order of their uids, whatever the caller's: of two transactions with the same uids one waits for the other,
+    and never each for the other. The ids rise in the caller's order, which replays and ordering keys go by.
+    """
+    ids = [row[0] for row in execute(_IDS, [len(events)])] if len(events) > 1 else [None] * len(events)
+    placed = sorted(zip(events, sorted(ids) if len(ids) > 1 else ids, strict=True), key=_by_uid)
+    lost: list[Event] = []
+    for start in range(0, len(placed), CHUNK):
+        lost += _insert(placed[start : start + CHUNK])
+    return lost
+
+
+def _by_uid(placed: tuple[Event, int | None]) -> tuple[str, str]:
+    return placed[0].subscriber, placed[0].uid
+
+
+def _insert(placed: Sequence[tuple[Event, int | None]]) -> list[Event]:
+    events = [event for event, _ in placed]
     columns = (
+        literal(["NULL" if pk is None else pk for _, pk in placed]),
         [event.uid for event in events],
         [event.type for event in events],
         [event.subscriber for event in events],
@@ -61,3 +88,12 @@ def insert_deliveries(rows: Sequence[tuple[int, int, str]]) -> None:
             keys if any(keys) else literal(['""'] * len(rows)),
         ),
     )
+
+
+def hold_events(ids: Sequence[int]) -> set[int]:
+    """Keep these events until the transaction ends, and say which still stand. The foreign key looks at its end only:
+    retention could take an event that a replay under way has read already."""
+    rows = execute(
+        "SELECT id FROM delivery_event WHERE id = ANY(%s::bigint[]) ORDER BY id FOR KEY SHARE", [literal(ids)]
+    )
+    return {row[0] for row in rows}

@@ -62,8 +62,12 @@ def _kept() -> tuple[Transfers, Claimer]:
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)
         networks = tuple(settings.DELIVERY_ALLOWED_NETWORKS)
-        _standing = (threading.get_ident(), new_transfers(networks), Claimer())
+        _standing = (threading.get_ident(), new_transfers(networks), new_claimer())
     return _standing[1], _standing[2]
+
+
+def new_claimer() -> Claimer:
+    return Claimer(max_bytes=settings.DELIVERY_MAX_BYTES_IN_FLIGHT)
 
 
 def new_transfers(networks: Networks) -> Transfers:

@@ -19,6 +19,7 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 
+from delivery.engine.bounds import milliseconds
 from delivery.engine.messages import ClientCertificate, Request
 from delivery.models import Endpoint
 from delivery.policy import signing
@@ -92,6 +93,8 @@ class Claimed:
     payload: bytes
     correlation_id: str
     is_probe: bool
+    try_count: int = 0  # before this attempt, over its whole life
+    cycle: int = 0
     began_at: float = 0.0  # Unix seconds by the database's clock
     key_ids: str = ""
     signed_at: int = 0
@@ -254,7 +257,8 @@ def _safe(correlation_id: str) -> str:
 
 def parts_of(row: tuple[Any, ...], token: UUID, config: Config, is_probe: bool) -> Claimed:
     """A claimed row (`claims.ClaimedRow`) with its endpoint's settings."""
-    pk, _, attempts, throttles, rescues, key, waited_ms, uid, payload, correlation_id = row
+    pk, _, attempts, throttles, rescues, key, waited_ms, uid, payload, correlation_id, tries, cycle = row
     return Claimed(
-        pk, token, config, attempts, throttles, rescues, key, waited_ms, uid, payload, correlation_id, is_probe
-    )
+        pk, token, config, attempts, throttles, rescues, key, milliseconds(waited_ms), uid, payload, correlation_id,
+        is_probe, tries, cycle,
+    )  # fmt: skip

@@ -12,11 +12,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import structlog
-from django.db import transaction
+from django.db import DatabaseError, transaction
 
 from delivery import lifecycle
 from delivery.engine import claims
 from delivery.engine.attempts import line_of
+from delivery.engine.bounds import DELAY_MOST, small, text, whole, within
 from delivery.engine.verdicts import Verdict
 from delivery.latency import Recorder
 from delivery.policy import breaker as breakers
@@ -50,14 +51,14 @@ class Health:
         b = self.breaker
         return (
             str(b.breaker_state),
-            b.consecutive_failures,
-            b.cooldown_seconds,
+            whole(b.consecutive_failures),
+            whole(b.cooldown_seconds),
             b.opened_at,
             b.probe_at,
             b.probe_token,
             b.probe_until,
-            self.streak.refusal_kind[:30],
-            self.streak.refusal_count,
+            text(self.streak.refusal_kind, 30),
+            whole(self.streak.refusal_count),
             self.throttled_until,
             self.last_success_at,
             self.last_failure_at,
@@ -85,8 +86,38 @@ def settle(verdicts: Sequence[Verdict], recorder: Recorder, worker: str) -> int:
     _tell(ours, len(verdicts))
     for verdict in ours:
         claimed = verdict.claimed
-        recorder.add(claimed.config.id, claimed.began_at, verdict.outcome, claimed.waited_ms, verdict.result)
+        recorder.add(claimed.config.id, claimed.began_at, text(verdict.outcome, 20), claimed.waited_ms, verdict.result)
     return len(ours)
+
+
+def settle_plainly(verdict: Verdict, recorder: Recorder, worker: str) -> int:
+    """Settle one that could not be written whole: the state first, by itself; then, as far as each can be written, the
+    bare attempt and the endpoint's health. What the receiver has must not be sent again for the sake of our records.
+    """
+    bare = replace(verdict, result=None, error="", fingerprint="", throttle_count=0, rescue_count=0)
+    with transaction.atomic():
+        if verdict.claimed.ordering_key:
+            claims.lock_health([verdict.claimed.config.id], [verdict.claimed.config.id])
+        kept = claims.settle(_columns([bare]))
+        if kept:
+            _promote([bare])
+    if not kept:
+        return 0
+    _tell([verdict], 1)
+    for ornament in (lambda: claims.copy_attempts(line_of(bare, worker)), lambda: _note_health(verdict)):
+        try:
+            with transaction.atomic():
+                ornament()
+        except (DatabaseError, ValueError) as error:
+            log.error("result_written_in_part", delivery=verdict.claimed.id, error=type(error).__name__)
+    recorder.add(verdict.claimed.config.id, verdict.claimed.began_at, text(verdict.outcome, 20), 0.0, None)
+    return 1
+
+
+def _note_health(verdict: Verdict) -> None:
+    endpoint_id = verdict.claimed.config.id
+    claims.lock_endpoints([endpoint_id])
+    _update_health([Health.of(row) for row in claims.lock_health([endpoint_id], [endpoint_id])], [verdict])
 
 
 def _id_of(verdict: Verdict) -> int:
@@ -105,14 +136,16 @@ def _columns(verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "tokens": literal([v.claimed.token for v in verdicts]),
         "states": literal([v.state for v in verdicts]),
         "costs": literal([v.cost for v in verdicts]),
-        "throttles": literal([v.throttle_count for v in verdicts]),
-        "rescues": literal([v.rescue_count for v in verdicts]),
-        "delays": literal([v.delay for v in verdicts]),
-        "outcomes": literal([v.outcome for v in verdicts]),
-        "statuses": literal([(v.result.status or "NULL") if v.result else "NULL" for v in verdicts]),
-        "ms": literal([int(v.result.total_ms) if v.result else "NULL" for v in verdicts]),
-        "errors": [v.error for v in verdicts] if any(v.error for v in verdicts) else literal(['""'] * len(verdicts)),
-        "fingerprints": literal([v.fingerprint or '""' for v in verdicts]),
+        "throttles": literal([small(v.throttle_count) for v in verdicts]),
+        "rescues": literal([small(v.rescue_count) for v in verdicts]),
+        "delays": literal([within(v.delay, DELAY_MOST) for v in verdicts]),
+        "outcomes": literal([text(v.outcome, 20) or '""' for v in verdicts]),
+        "statuses": literal([(small(v.result.status) or "NULL") if v.result else "NULL" for v in verdicts]),
+        "ms": literal([whole(v.result.total_ms) if v.result else "NULL" for v in verdicts]),
+        "errors": [text(v.error, 300) for v in verdicts]
+        if any(v.error for v in verdicts)
+        else literal(['""'] * len(verdicts)),
+        "fingerprints": literal([text(v.fingerprint, 32) or '""' for v in verdicts]),
     }
 
 
@@ -167,7 +200,7 @@ def _after_attempt(health: Health, verdict: Verdict) -> None:
     elif decision.kind is not DecisionKind.OURS:
         health.last_failure_at = now
     if verdict.pause_seconds:
-        until = now + timedelta(seconds=verdict.pause_seconds)
+        until = now + timedelta(seconds=within(verdict.pause_seconds, DELAY_MOST))
         health.throttled_until = max(until, health.throttled_until or until)
     if decision.kind is DecisionKind.GONE:
         lifecycle.disable_endpoint(claimed.config.id, reason="The receiver answered 410: it is gone for good.")

@@ -11,13 +11,14 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import Count, F, Q, Sum
+from django.db.models import Count, F, Min, Q, Sum
 from django.db.models.functions import Coalesce
 
 from delivery.models import DailyTotal, Delivery, Event
-from delivery.states import WAITING_STATES, BreakerState, State
+from delivery.states import AWAITS_TURN, WAITING_STATES, BreakerState, State
 
 LISTED = 1_000  # event ids that are named; the count is whole
+PARKED_LISTED = 100
 
 
 @dataclass
@@ -46,12 +47,31 @@ class Line:
 
 
 @dataclass
+class Parked:
+    """Deliveries among the waiting ones that stand behind an earlier one with their ordering key."""
+
+    endpoint: int
+    host: str
+    count: int
+    behind: int | None
+    behind_state: str = ""
+
+    def __str__(self) -> str:
+        who = f"{self.count:,} wait for their turn at endpoint {self.endpoint} ({self.host})"
+        if self.behind is None:
+            return f"{who} and nothing is in front of them: the next sweep, within a minute, lets them go."
+        out = ". Redrive or discard that one to let them go" if self.behind_state == State.DEAD_LETTER else ""
+        return f"{who} behind delivery {self.behind}, {State(self.behind_state).label}{out}."
+
+
+@dataclass
 class Account:
-    """The lines of a day, and the events whose rows do not add up."""
+    """The lines of a day, the events whose rows do not add up, and what waits for its turn behind what."""
 
     day: date
     lines: list[Line] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
+    parked: list[Parked] = field(default_factory=list)
 
     @property
     def difference(self) -> int:
@@ -73,7 +93,8 @@ def account(day: date, subscriber: str | None = None) -> Account:
             _add(lines, day, row)
         for row in _standing(day, subscriber):
             _add(lines, day, row)
-        return Account(day, [lines[name] for name in sorted(lines)], _broken(day, subscriber))
+        standing = [lines[name] for name in sorted(lines)]
+        return Account(day, standing, _broken(day, subscriber), _parked(day, subscriber))
 
 
 def _one_snapshot() -> None:
@@ -152,3 +173,32 @@ def _broken(day: date, subscriber: str | None) -> list[str]:
     )
     found = rows.exclude(shown=F("delivery_count")).order_by("id")
     return list(found.values_list("uid", flat=True)[:LISTED])
+
+
+def _parked(day: date, subscriber: str | None) -> list[Parked]:
+    """The keys with the most parked deliveries of this day first, up to PARKED_LISTED."""
+    start, end = _bounds(day)
+    rows = Delivery.objects.filter(
+        state__in=WAITING_STATES,
+        next_attempt_at__gte=AWAITS_TURN,
+        event__created_at__gte=start,
+        event__created_at__lt=end,
+    )
+    if subscriber is not None:
+        rows = rows.filter(event__subscriber=subscriber)
+    keys = (
+        rows.order_by()
+        .values("endpoint_id", "endpoint__host", "ordering_key")
+        .annotate(n=Count("id"), first=Min("id"))
+        .order_by("-n", "first")[:PARKED_LISTED]
+    )
+    return [_behind(dict(row)) for row in keys]
+
+
+def _behind(row: dict[str, Any]) -> Parked:
+    unfinished = (*WAITING_STATES, State.IN_FLIGHT.value, State.DEAD_LETTER.value)
+    earlier = Delivery.objects.filter(
+        endpoint_id=row["endpoint_id"], ordering_key=row["ordering_key"], state__in=unfinished, id__lt=row["first"]
+    ).order_by("id")
+    front = earlier.values_list("id", "state").first() if row["ordering_key"] else None
+    return Parked(row["endpoint_id"], row["endpoint__host"], row["n"], *(front or (None,)))

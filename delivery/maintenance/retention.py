@@ -18,8 +18,9 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 
+from delivery import lifecycle
 from delivery.models import DailyTotal, Delivery, Event, LatencyBucket, StatsMinute
-from delivery.states import State
+from delivery.states import FINAL_STATES, State
 from kernel.models import IDEMPOTENCY_WINDOW, IdempotencyRecord
 
 CHUNK = 1_000
@@ -54,7 +55,9 @@ def prune(*, now: datetime, budget_seconds: float = 60.0, dry_run: bool = False)
         if not ids:
             _prune_minutes(now, pruned)
             break
-        _remove(ids, now, pruned)
+        freed = _remove(ids, now, pruned)
+        if freed:
+            lifecycle.give_turn(freed)  # after the commit: health rows are locked before deliveries
         last = ids[-1]
     else:
         pruned.is_done = False
@@ -77,18 +80,29 @@ def _old_events(now: datetime, after: int) -> QuerySet[Event]:
     return Event.objects.filter(~Exists(kept), created_at__lt=cutoff, id__gt=after).order_by("id")
 
 
-def _remove(ids: list[int], now: datetime, pruned: Pruned) -> None:
-    """One chunk: lock, judge again (a replay may have come), count, delete; all or nothing."""
+def _remove(ids: list[int], now: datetime, pruned: Pruned) -> list[tuple[int, str]]:
+    """One chunk: lock, judge again (a replay or a redrive may have come), count, delete; all or nothing.
+
+    Returns the (endpoint, ordering key) of dead letters that went: what they held back may go.
+    """
     with transaction.atomic():
         locked = list(Event.objects.select_for_update().filter(id__in=ids).order_by("id").values_list("id", flat=True))
+        # The deliveries too: a redrive under way is waited for, and one that comes later finds nothing to redrive.
+        owed = Delivery.objects.select_for_update(of=("self",)).filter(event_id__in=locked).order_by("id")
+        list(owed.values_list("id", flat=True))
         still_old = list(_old_events(now, after=0).filter(id__in=locked).values_list("id", flat=True))
+        if not still_old:
+            return []
         _roll_up(still_old, pruned)
-        deliveries = Delivery.objects.filter(event_id__in=still_old)
+        deliveries = Delivery.objects.filter(event_id__in=still_old, state__in=FINAL_STATES)
+        in_the_way = deliveries.filter(state=State.DEAD_LETTER).exclude(ordering_key="")
+        freed = list(in_the_way.values_list("endpoint_id", "ordering_key").distinct())
         Delivery.objects.filter(replay_of__in=deliveries.values("id")).exclude(event_id__in=still_old).update(
             replay_of=None
         )
         pruned.deliveries += deliveries._raw_delete("default")
         pruned.events += Event.objects.filter(id__in=still_old)._raw_delete("default")
+    return freed
 
 
 def _roll_up(ids: list[int], pruned: Pruned) -> None:
@@ -128,5 +142,5 @@ def _prune_minutes(now: datetime, pruned: Pruned) -> None:
 def _delete_old(rows: QuerySet) -> int:
     removed = 0
     while ids := list(rows.order_by().values_list("pk", flat=True)[: CHUNK * 10]):
-        removed += rows.model.objects.filter(pk__in=ids)._raw_delete("default")
+        removed += rows.order_by().filter(pk__in=ids)._raw_delete("default")  # still old, whatever came meanwhile
     return removed

@@ -17,16 +17,19 @@ from django.db.models.functions import Now
 
 from delivery import lifecycle
 from delivery.dead_letters import fingerprint
-from delivery.engine import claims
+from delivery.engine import claims, waiting
 from delivery.engine.verdicts import POISON, POISON_RESCUES
 from delivery.engine.wake import wake
 from delivery.models import Delivery, Endpoint, EndpointHealth
 from delivery.policy.breaker import MAX_COOLDOWN_SECONDS
-from delivery.states import AWAITS_TURN, WAITING_STATES, State
+from delivery.states import WAITING_STATES, State
 from kernel.live_hints import touched
 
 CHUNK = 1_000
 HELD_TOO_LONG = "held_too_long"
+KEYS, ROUNDS = 2_000, 10  # ordering keys looked at in one go, and how often in one sweep
+FROM_THE_START = (0, "")
+_turns_seen: tuple[int, str] = FROM_THE_START
 
 log = structlog.get_logger(__name__)
 
@@ -37,19 +40,20 @@ WITH expired AS MATERIALIZED (
     ORDER BY d.id LIMIT %(most)s FOR NO KEY UPDATE SKIP LOCKED
 ), rescued AS (
     UPDATE delivery_delivery d
-    SET rescue_count = d.rescue_count + 1, lease_token = NULL, leased_until = NULL,
-        state = CASE WHEN d.rescue_count + 1 >= %(poison)s THEN 'dead_letter' ELSE 'failed' END,
-        finished_at = CASE WHEN d.rescue_count + 1 >= %(poison)s THEN clock_timestamp() END,
+    SET rescue_count = LEAST(d.rescue_count::int + 1, 32767), try_count = LEAST(d.try_count::int + 1, 32767),
+        lease_token = NULL, leased_until = NULL,
+        state = CASE WHEN d.rescue_count >= %(poison)s - 1 THEN 'dead_letter' ELSE 'failed' END,
+        finished_at = CASE WHEN d.rescue_count >= %(poison)s - 1 THEN clock_timestamp() END,
         next_attempt_at = clock_timestamp(),
-        last_outcome = CASE WHEN d.rescue_count + 1 >= %(poison)s THEN 'poison' ELSE 'rescued' END,
+        last_outcome = CASE WHEN d.rescue_count >= %(poison)s - 1 THEN 'poison' ELSE 'rescued' END,
         last_status_code = NULL, last_error = %(error)s
     FROM expired x WHERE d.id = x.id
-    RETURNING d.id, d.endpoint_id, d.state, d.rescue_count
+    RETURNING d.id, d.endpoint_id, d.state, d.rescue_count, d.try_count, d.redrive_count
 ), seen AS (
     INSERT INTO delivery_attempt (delivery_id, endpoint_id, number, outcome, error, started_at, queue_wait_ms,
-                                  address, key_ids, is_probe, worker, retry_at)
-    SELECT r.id, r.endpoint_id, 0, 'rescued', %(error)s, clock_timestamp(), 0, '', '', false, '',
-           CASE WHEN r.state = 'failed' THEN clock_timestamp() END
+                                  address, key_ids, is_probe, worker, retry_at, cycle)
+    SELECT r.id, r.endpoint_id, r.try_count, 'rescued', %(error)s, clock_timestamp(), 0, '', '', false, '',
+           CASE WHEN r.state = 'failed' THEN clock_timestamp() END, r.redrive_count
     FROM rescued r
 )
 SELECT id, endpoint_id, state, rescue_count FROM rescued
@@ -78,22 +82,20 @@ def rescue(chunk: int = CHUNK) -> int:
             return total
 
 
-def promote_strays() -> int:
-    """Parked deliveries whose turn has come without anybody saying so, as after a repair by hand."""
-    keys = (
-        Delivery.objects.filter(state__in=WAITING_STATES, next_attempt_at__gte=AWAITS_TURN)
-        .exclude(ordering_key="")
-        .filter(endpoint__in=Endpoint.objects.exclude(ordering_key=""))
-        .order_by()
-        .values_list("endpoint_id", "ordering_key")
-        .distinct()[:CHUNK]
-    )
-    pairs = sorted(keys)
-    if not pairs:
-        return 0
-    with transaction.atomic():
-        claims.lock_health([], {endpoint_id for endpoint_id, _ in pairs})
-        promoted = claims.promote(pairs)
+def promote_strays(*, thoroughly: bool = False) -> int:
+    """Parked deliveries that wait for nothing, as after a repair by hand; `thoroughly`, whatever makes them so.
+
+    Goes on where the last call ended, so that it comes by everybody however many keys are waited for.
+    """
+    global _turns_seen
+    promoted = waiting.release_unordered(CHUNK, thoroughly=thoroughly)
+    for _ in range(ROUNDS):
+        keys, go_on_after = waiting.parked_in_front(_turns_seen, KEYS)
+        if keys:
+            promoted += lifecycle.give_turn(keys)
+        _turns_seen = go_on_after or FROM_THE_START
+        if go_on_after is None:
+            break
     if promoted:
         log.warning("stray_turns_promoted", count=promoted)
         wake()

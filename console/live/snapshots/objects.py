@@ -183,6 +183,7 @@ def delivery(topic: Topic) -> Found:
     return row.event.subscriber, {
         **delivery_row(row),
         "last_error": row.last_error,
+        "cancel_reason": row.cancel_reason,
         "redrive_count": row.redrive_count,
         "correlation_id": row.event.correlation_id,
         "attempts": [_attempt(one) for one in attempts],
@@ -201,7 +202,7 @@ def delivery_row(row: Delivery) -> dict[str, Any]:
         "final": row.is_final,
         "held": row.endpoint.is_held and not row.is_final,
         "attempt_count": row.attempt_count,
-        "next_attempt_at": None if row.is_final else row.next_attempt_at,
+        "next_attempt_at": None if row.is_final or row.awaits_turn else row.next_attempt_at,
         "last_outcome": row.last_outcome,
         "last_status_code": row.last_status_code,
         "created_at": row.created_at,
@@ -212,6 +213,7 @@ def delivery_row(row: Delivery) -> dict[str, Any]:
 def _attempt(row: Attempt) -> dict[str, Any]:
     return {
         "number": row.number,
+        "cycle": row.cycle,
         "outcome": row.outcome,
         "status_code": row.status_code,
         "started_at": row.started_at,

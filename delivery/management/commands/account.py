@@ -3,6 +3,7 @@
 import csv
 import json
 import sys
+from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
@@ -40,7 +41,9 @@ class Command(BaseCommand):
     def _json(self, result: Account) -> None:
         lines = [line.as_dict() for line in result.lines]
         whole = {"day": result.day.isoformat(), "balances": result.balances, "difference": result.difference}
-        self.stdout.write(json.dumps({**whole, "lines": lines, "events": result.broken}))
+        self.stdout.write(
+            json.dumps({**whole, "lines": lines, "events": result.broken, "parked": list(map(asdict, result.parked))})
+        )
 
     def _csv(self, result: Account) -> None:
         writer = csv.writer(self.stdout)
@@ -55,6 +58,8 @@ class Command(BaseCommand):
             values = line.as_dict()
             who = line.subscriber or "(operators)"
             self.stdout.write(f"{'':<12}{who[:24]:<24}" + "".join(f"{values[name]:>12,}" for name in FIGURES))
+        for parked in result.parked:
+            self.stdout.write(str(parked))
         self.stdout.write("It balances." if result.balances else "It does NOT balance.")
 
 

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 from standardwebhooks import Webhook
 
-from delivery import events
+from delivery import events, lifecycle
 from delivery.models import Attempt, Delivery, Endpoint, EndpointHealth
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -131,7 +131,7 @@ def test_a_stop_finishes_or_gives_back_what_is_in_the_air(make_endpoint, sink, d
     assert Delivery.objects.filter(endpoint=quick, state="delivered").count() == 3
     given_back = Delivery.objects.exclude(endpoint=quick)
     assert {(d.state, d.attempt_count, d.lease_token) for d in given_back} == {("pending", 0, None)}
-    assert {(a.number, a.outcome) for a in Attempt.objects.exclude(endpoint=quick)} == {(0, "own_fault")}
+    assert {(a.number, a.outcome) for a in Attempt.objects.exclude(endpoint=quick)} == {(1, "own_fault")}
 
 
 def test_held_endpoints_are_passed_over(make_endpoint, sink, drain):
@@ -194,3 +194,16 @@ def test_an_address_we_must_not_call_is_a_dead_letter_with_the_rule(make_endpoin
     assert (delivery.state, delivery.last_outcome) == ("dead_letter", "blocked")
     assert "metadata" in delivery.last_error
     assert Attempt.objects.get().address == "169.254.169.254"
+
+
+def test_a_delivery_sent_now_does_not_wait_for_its_back_off(make_endpoint, sink, drain):
+    endpoint = make_endpoint(sink.url + "/ok")
+    events.record("a.b", {}, subscriber="acme")
+    row = Delivery.objects.get()
+    Delivery.objects.update(next_attempt_at=timezone.now() + timedelta(days=1), state="failed", attempt_count=1)
+    drain()
+    assert sink.seen == []
+    lifecycle.send_now(row.pk, actor="ada")
+    drain()
+    row.refresh_from_db()
+    assert row.state == "delivered" and len(sink.seen) == 1 and row.endpoint_id == endpoint.pk
