@@ -68,7 +68,17 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable("DELIVERY_PROXY_URL", "Egress proxy (HTTP CONNECT) for all deliveries.", secret=True),
     Variable("DELIVERY_CA_FILE", "CA bundle deliveries trust, instead of the system's."),
-    Variable("DELIVERY_MAX_IN_FLIGHT", "Transfers one delivery worker keeps in the air.", "200"),
+    Variable(
+        "DELIVERY_MAX_IN_FLIGHT",
+        "Transfers one delivery worker keeps in the air; one subscriber gets at most three quarters of them.",
+        "200",
+    ),
+    Variable(
+        "DELIVERY_MAX_WAITING",
+        "Transfers one delivery worker may have waiting for a second or more, beside those; one subscriber gets at "
+        "most half of them. Each takes an open file and about 100 KB.",
+        "1000",
+    ),
     Variable("PROVIDER_ALLOWED_NETWORKS", "Comma-separated private networks that job providers may live in."),
     Variable("INBOUND_MAX_BYTES", "Largest provider webhook that is accepted.", str(5 * 1024 * 1024)),
     Variable("LIVE_ALLOWED_ORIGINS", "Comma-separated other origins whose pages may open live views with a token."),

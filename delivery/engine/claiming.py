@@ -16,6 +16,7 @@ from django.db import transaction
 from delivery.engine import claims
 from delivery.engine.claims import LockedEndpoint, Quota
 from delivery.engine.requests import Claimed, Config, Configs, parts_of
+from delivery.engine.shares import Promises, Shares
 from delivery.policy.breaker import Admission, Breaker, admission, take_probe
 from delivery.policy.ratelimit import Bucket, take
 
@@ -38,16 +39,20 @@ class _Admitted:
 
 
 class Claimer:
-    """Keeps the rotating cursor and the endpoints' settings of one process."""
+    """Keeps the rotating cursor, the endpoints' settings and the subscribers' shares of one process."""
 
     def __init__(self, configs: Configs | None = None) -> None:
         self.configs = configs or Configs()
+        self.shares = Shares()
         self._cursor = random.getrandbits(20)
         self._floor = claims.LONG_AGO
         self._floor_until = 0.0
 
-    def claim(self, slots: int, token: UUID) -> tuple[list[Claimed], bool]:
-        """Up to `slots` deliveries leased under `token`, and whether it is worth claiming again at once."""
+    def claim(self, slots: int, token: UUID, *, slow_too: bool = True) -> tuple[list[Claimed], bool]:
+        """Deliveries leased under `token`, and whether it is worth claiming again at once.
+
+        Up to `slots`, which is the room for quick ones; beside them, where `slow_too`, what the waiting room allows.
+        """
         most = min(slots, max(ENDPOINTS_LEAST, slots // ROWS_WANTED))
         start = self._cursor
         after, until = start, LAST
@@ -55,7 +60,8 @@ class Claimer:
             self._look_where_it_begins()
             with transaction.atomic():
                 found = claims.find(after, until, most, self._floor)
-                claimed, parked = self._take(found.locked, slots, token) if found.locked else ([], 0)
+                promises = self.shares.promises(slow_too=slow_too)
+                claimed, parked = self._take(found.locked, slots, token, promises) if found.locked else ([], 0)
             self._cursor = found.go_on_after or 0
             if claimed or parked:
                 return claimed, True
@@ -76,8 +82,10 @@ class Claimer:
         now = time.monotonic()
         self._floor_until = now + min(30.0, max(1.0, 20 * (now - began)))
 
-    def _take(self, endpoints: list[LockedEndpoint], slots: int, token: UUID) -> tuple[list[Claimed], int]:
-        grants = self._grants(endpoints, max(1, slots // len(endpoints)))
+    def _take(
+        self, endpoints: list[LockedEndpoint], slots: int, token: UUID, promises: Promises
+    ) -> tuple[list[Claimed], int]:
+        grants = self._grants(endpoints, slots, promises)
         by_endpoint = {grant.config.id: grant for grant in grants}
         rows: list[claims.ClaimedRow] = []
         parked = 0
@@ -87,24 +95,29 @@ class Claimer:
                 rows, parked = rows + ordered, parked + waiting
             else:
                 rows += claims.claim(rooms, token, lease_seconds, self._floor)
-        if len(rows) > slots:
-            raise AssertionError(f"claimed {len(rows)} of at most {slots}")
+        most = sum(grant.room for grant in grants)
+        if len(rows) > most:
+            raise AssertionError(f"claimed {len(rows)} of at most {most}")
         began_at = self._note(grants, rows, token)
         claimed = [parts_of(row, token, by_endpoint[row[1]].config, by_endpoint[row[1]].is_probe) for row in rows]
         for one in claimed:
             one.began_at = began_at
         return claimed, parked
 
-    def _grants(self, endpoints: list[LockedEndpoint], share: int) -> list[_Admitted]:
+    def _grants(self, endpoints: list[LockedEndpoint], slots: int, promises: Promises) -> list[_Admitted]:
         configs = self.configs.of({locked.endpoint_id: locked.version for locked in endpoints})
-        grants = []
+        grants, able = [], []
         for locked in endpoints:
             config = configs.get(locked.endpoint_id)
             if config is None:
                 claims.pause(locked.endpoint_id, UNUSABLE_PAUSE_SECONDS)
-                continue
-            grant = _grant(locked, config, share)
+            elif promises.give(config.owner, config.id, 1):
+                able.append((locked, config))
+        share = max(1, slots // max(1, len(able)))
+        for locked, config in able:
+            grant = _grant(locked, config, promises.give(config.owner, config.id, share))
             if grant.room:
+                promises.took(config.owner, config.id, grant.room)
                 grants.append(grant)
         return grants
 
@@ -123,7 +136,7 @@ class Claimer:
 
 def _grant(endpoint: LockedEndpoint, config: Config, share: int) -> _Admitted:
     admitted = admission(_breaker_of(endpoint), endpoint.now)
-    room = {Admission.SEND: share, Admission.PROBE: 1, Admission.HOLD: 0}[admitted]
+    room = {Admission.SEND: share, Admission.PROBE: min(1, share), Admission.HOLD: 0}[admitted]
     if config.rate is not None and room:
         room, _ = take(Bucket(endpoint.tokens, endpoint.tokens_at), config.rate, endpoint.now, room)
     return _Admitted(endpoint, config, room, admitted is Admission.PROBE)

@@ -40,7 +40,8 @@ class Transfers:
     def __init__(self, names: Resolver, config: TransferConfig | None = None) -> None:
         self.config = config or TransferConfig()
         self._names = names
-        self._reactor = Reactor(max(64, self.config.max_idle_connections))
+        # libcurl counts those in use too: fewer, and beside many that wait nobody's connection would be kept.
+        self._reactor = Reactor(max(64, self.config.max_idle_connections) + self.config.max_waiting)
         self._multi = self._reactor.multi
         self._free: list[Handle] = []
         self._handles: list[Handle] = []
@@ -59,14 +60,14 @@ class Transfers:
 
     @property
     def free_slots(self) -> int:
-        return self.config.max_in_flight - len(self)
+        return self.config.max_in_flight + self.config.max_waiting - len(self)
 
     def add(self, request: Request) -> None:
         """Start a transfer. What is wrong with the request itself comes back from `poll` as a result.
 
-        Raises RuntimeError above `max_in_flight`: whoever adds asks `free_slots` first.
+        Raises RuntimeError above `max_in_flight` and `max_waiting` together: whoever adds asks `free_slots` first.
         """
-        if len(self) >= self.config.max_in_flight:
+        if self.free_slots <= 0:
             raise RuntimeError("no free slot: ask free_slots before adding")
         try:
             target = split_url(request.url)

@@ -58,8 +58,8 @@ def test_a_claim_that_was_committed_but_not_heard_of_is_given_back(make_endpoint
 
     real, deaf = Claimer.claim, []
 
-    def claim(self, slots, token):
-        answer = real(self, slots, token)
+    def claim(self, slots, token, **options):
+        answer = real(self, slots, token, **options)
         if not deaf:
             deaf.append(1)
             raise psycopg_lost()
