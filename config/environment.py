@@ -67,6 +67,11 @@ VARIABLES: tuple[Variable, ...] = (
         "Comma-separated private networks that deliveries may reach, e.g. 127.0.0.0/8 for a listener on this machine.",
     ),
     Variable("DELIVERY_PROXY_URL", "Egress proxy (HTTP CONNECT) for all deliveries.", secret=True),
+    Variable(
+        "DELIVERY_CANARY_NAME",
+        "A host name that resolves as long as your name service works; asked only while receivers' names are silent, "
+        "to tell their fault from ours.",
+    ),
     Variable("DELIVERY_CA_FILE", "CA bundle deliveries trust, instead of the system's."),
     Variable(
         "DELIVERY_MAX_IN_FLIGHT",

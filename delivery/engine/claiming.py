@@ -18,6 +18,7 @@ from delivery.engine.claims import LockedEndpoint, Quota
 from delivery.engine.requests import Claimed, Config, Configs, parts_of
 from delivery.engine.shares import Promises, Shares
 from delivery.policy.breaker import Admission, Breaker, admission, take_probe
+from delivery.policy.own_faults import Kind
 from delivery.policy.ratelimit import Bucket, take
 
 ENDPOINTS_LEAST = 8  # asked in one claim, if so many have something due
@@ -110,7 +111,7 @@ class Claimer:
         for locked in endpoints:
             config = configs.get(locked.endpoint_id)
             if config is None:
-                claims.pause(locked.endpoint_id, UNUSABLE_PAUSE_SECONDS)
+                claims.note_unusable(locked.endpoint_id, Kind.SETTINGS, UNUSABLE_PAUSE_SECONDS)
             elif promises.give(config.owner, config.id, 1):
                 able.append((locked, config))
         share = max(1, slots // max(1, len(able)))

@@ -14,8 +14,9 @@ import certifi
 import pycurl
 
 from delivery.engine.messages import ClientCertificate, Request, TransferConfig, TransferResult
-from delivery.engine.results import failure_of, proxy_is_at_fault
+from delivery.engine.results import failure_of, own_fault_kind, proxy_is_at_fault
 from delivery.policy.outcomes import Failure
+from delivery.policy.own_faults import Kind
 from kernel.addresses import Target, judge
 
 MAX_HEADER_BYTES = 64 * 1024
@@ -135,7 +136,15 @@ class Handle:
         if failure is not None and self.config.proxy_url:
             code, connected = info(pycurl.HTTP_CONNECTCODE), info(pycurl.CONNECT_TIME_T) > 0
             if proxy_is_at_fault(number, code, connected):
+                self.rule = Kind.PROXY
                 return self.result(Failure.OWN_FAULT, f"Our egress proxy: {message}")
+        if failure is Failure.OWN_FAULT and self.request is not None:
+            self.rule = own_fault_kind(
+                number,
+                socket_failed=self.own_fault,
+                own_ca=bool(self.request.ca_certificates),
+                own_certificate=self.request.client_certificate is not None,
+            )
         return self.result(failure, self.detail or message)
 
     def result(self, failure: Failure | None, detail: str) -> TransferResult:

@@ -18,7 +18,7 @@ from django.utils import timezone
 from delivery.engine.claiming import Claimer
 from delivery.engine.drain import Drain, DrainReport
 from delivery.engine.messages import TransferConfig
-from delivery.engine.resolver import Resolver
+from delivery.engine.resolver import Resolver, ResolverConfig
 from delivery.engine.transfer import Transfers
 from delivery.engine.wake import wake
 from delivery.maintenance import partitions
@@ -78,7 +78,8 @@ def new_transfers(networks: Networks) -> Transfers:
         ca_file=settings.DELIVERY_CA_FILE,
         proxy_url=settings.DELIVERY_PROXY_URL,
     )
-    return Transfers(Resolver(allowed_networks=networks), config)
+    names = ResolverConfig(canary=settings.DELIVERY_CANARY_NAME)
+    return Transfers(Resolver(names, allowed_networks=networks), config)
 
 
 def room_for_waiting(wanted: int, others: int) -> int:

@@ -1,4 +1,4 @@
-"""What one subscriber may hold of a worker: the rooms' arithmetic, the claim with real rows, and a worker on sockets."""
+"""What one subscriber may hold of a worker: the rooms' arithmetic, the claim with rows, and a worker on sockets."""
 
 from __future__ import annotations
 
