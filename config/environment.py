@@ -67,8 +67,23 @@ VARIABLES: tuple[Variable, ...] = (
         "Comma-separated private networks that deliveries may reach, e.g. 127.0.0.0/8 for a listener on this machine.",
     ),
     Variable("DELIVERY_PROXY_URL", "Egress proxy (HTTP CONNECT) for all deliveries.", secret=True),
+    Variable(
+        "DELIVERY_CANARY_NAME",
+        "A host name that resolves as long as your name service works; asked only while receivers' names are silent, "
+        "to tell their fault from ours.",
+    ),
     Variable("DELIVERY_CA_FILE", "CA bundle deliveries trust, instead of the system's."),
-    Variable("DELIVERY_MAX_IN_FLIGHT", "Transfers one delivery worker keeps in the air.", "200"),
+    Variable(
+        "DELIVERY_MAX_IN_FLIGHT",
+        "Transfers one delivery worker keeps in the air; one subscriber gets at most three quarters of them.",
+        "200",
+    ),
+    Variable(
+        "DELIVERY_MAX_WAITING",
+        "Transfers one delivery worker may have waiting for a second or more, beside those; one subscriber gets at "
+        "most half of them. Each takes an open file and about 100 KB.",
+        "1000",
+    ),
     Variable(
         "DELIVERY_MAX_BYTES_IN_FLIGHT",
         "Bytes of large payloads (each above 64 KiB) one delivery worker holds at once; a larger one goes alone.",

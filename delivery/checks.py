@@ -1,11 +1,14 @@
 """System checks of what the delivery side is configured with, each with a hint that says what to do."""
 
+import ssl
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
+
+from delivery.policy.certificates import CertificateRefused, certificates_of
 
 
 @register(Tags.security)
@@ -23,14 +26,30 @@ def allowed_networks_are_narrow(**_kwargs: Any) -> list[CheckMessage]:
     ]
 
 
+def ca_file_fault() -> str:
+    """What is wrong with DELIVERY_CA_FILE for this process, or ""."""
+    name = settings.DELIVERY_CA_FILE
+    if not name:
+        return ""
+    try:
+        certificates_of(Path(name).read_text(encoding="utf-8", errors="replace"))
+        ssl.create_default_context(cafile=name)
+    except OSError as error:  # ssl.SSLError is one
+        return f"DELIVERY_CA_FILE names {name}, which cannot be read: {error.strerror or type(error).__name__}."
+    except CertificateRefused as refusal:
+        return f"DELIVERY_CA_FILE names {name}, which is no bundle of certificates. {refusal}"
+    return ""
+
+
 @register()
 def ca_file_can_be_read(**_kwargs: Any) -> list[CheckMessage]:
-    if not settings.DELIVERY_CA_FILE or Path(settings.DELIVERY_CA_FILE).is_file():
+    fault = ca_file_fault()
+    if not fault:
         return []
     return [
         Error(
-            f"DELIVERY_CA_FILE names {settings.DELIVERY_CA_FILE}, which is no file.",
-            hint="Every delivery by https would fail. Correct the path, or leave it out for the system's CAs.",
+            fault,
+            hint="Every delivery by https would fail. Correct the path, or leave it out for certifi's CAs.",
             id="delivery.E001",
         )
     ]

@@ -9,11 +9,18 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
 
 from delivery.errors import DeliveryError
+from delivery.policy.certificates import (
+    CertificateRefused,
+    certificates_of,
+    check_client_certificate,
+    validity_warnings,
+)
 from delivery.policy.headers import HeaderRefused, check_headers
 from delivery.policy.outcomes import BodyRule
 from delivery.policy.postback import Template, TemplateInvalid, check_template
@@ -195,18 +202,32 @@ def _one_line(value: str, _whole: dict[str, Any]) -> str:
 
 
 def _client_certificate(value: str, _whole: dict[str, Any]) -> str:
-    if value and not ("-----BEGIN CERTIFICATE-----" in value and "PRIVATE KEY-----" in value):
-        raise Refused("bad_certificate", "Give certificate and private key together, both as PEM.")
+    value = (value or "").strip()
+    if value:
+        try:
+            check_client_certificate(value)
+        except CertificateRefused as refusal:
+            raise Refused("bad_certificate", str(refusal)) from None
     return value
 
 
 def _ca_certificate(value: str, _whole: dict[str, Any]) -> str:
     if value:
         try:
+            certificates_of(value)
             ssl.create_default_context(cadata=value)
+        except CertificateRefused as refusal:
+            raise Refused("bad_certificate", str(refusal)) from None
         except (ssl.SSLError, ValueError):
             raise Refused("bad_certificate", "This is not a PEM certificate (-----BEGIN CERTIFICATE-----).") from None
     return value
+
+
+def warnings_of(client_certificate: str, ca_certificate: str, now: datetime) -> list[str]:
+    """What is allowed and yet will not work for long, or at all: said on save, by the API and on the page."""
+    return validity_warnings(client_certificate, "client certificate", now) + validity_warnings(
+        ca_certificate, "CA certificate", now
+    )
 
 
 def _within_limits(field: str) -> Callable[[int | None, dict[str, Any]], int | None]:

@@ -248,7 +248,9 @@ def _release(endpoint: Endpoint, *cleared: str) -> None:
     """Forget the refusals, and let what waits go."""
     endpoint.hold_reason = endpoint.hold_reason if endpoint.paused_at else ""
     _save(endpoint, *cleared, "hold_reason")
-    EndpointHealth.objects.filter(endpoint=endpoint).update(refusal_kind="", refusal_count=0)
+    EndpointHealth.objects.filter(endpoint=endpoint).update(
+        refusal_kind="", refusal_count=0, own_fault_kind="", own_fault_count=0, own_fault_since=None
+    )
     wake()
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from delivery.dead_letters import what_to_do
 from delivery.models import Attempt, Delivery, Endpoint, EndpointHealth
+from delivery.policy import own_faults
 from delivery.policy.outcomes import EXPLANATIONS, Outcome
 from delivery.states import AWAITS_TURN, WAITING_STATES, BreakerState, State
 
@@ -88,6 +89,9 @@ def why_held(endpoint: Endpoint, health: EndpointHealth, now: datetime) -> str:
         )
     if health.breaker_state == BreakerState.HALF_OPEN:
         return "The endpoint's breaker is half open: one probe is under way, and its answer decides."
+    if health.own_fault_count and health.throttled_until and health.throttled_until > now:
+        title, advice = own_faults.WORDS[own_faults.kind_of(health.own_fault_kind)]
+        return f"{title}: a fault on our side. {advice} Tried again at {health.throttled_until:%H:%M:%S} UTC."
     if health.throttled_until and health.throttled_until > now:
         return f"The receiver asked us to wait until {health.throttled_until:%Y-%m-%d %H:%M:%S} UTC."
     return ""

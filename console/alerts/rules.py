@@ -16,7 +16,7 @@ from console.health import database, heartbeat
 from console.models import Heartbeat
 from delivery import stats as delivery_stats
 from delivery.models import Delivery, Endpoint, EndpointHealth
-from delivery.policy import retry
+from delivery.policy import own_faults, retry
 from delivery.states import WAITING_STATES, BreakerState
 from delivery.states import State as DeliveryState
 from kernel import counting
@@ -29,6 +29,7 @@ STARTING_UP = timedelta(seconds=60)
 SNAPSHOT_TOO_OLD = timedelta(minutes=5)
 SILENT_SHARE_PERCENT, SILENT_LEAST_JOBS = 20, 10
 ENDPOINTS_LOOKED_AT = 500
+OWN_FAULT_LASTS = timedelta(seconds=20)  # a moment's is no alert
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,33 @@ def endpoints_in_need(_now: datetime) -> list[Finding]:
     return found
 
 
+def own_faults_in_a_row(now: datetime) -> list[Finding]:
+    """What of ours keeps deliveries from going out, one finding for each sort; held endpoints are told by their own."""
+    rows = (
+        EndpointHealth.objects.filter(own_fault_count__gt=1, own_fault_since__lt=now - OWN_FAULT_LASTS)
+        .filter(endpoint__is_held=False)
+        .values("own_fault_kind")
+        .annotate(endpoints=Count("pk"), since=Min("own_fault_since"), first=Min("pk"))
+    )
+    found = []
+    for row in rows.order_by("own_fault_kind"):
+        title, advice = own_faults.WORDS[own_faults.kind_of(row["own_fault_kind"])]
+        plural = "endpoint" if row["endpoints"] == 1 else "endpoints"
+        found.append(
+            Finding(
+                "own_fault",
+                row["own_fault_kind"],
+                f"{title}: {row['endpoints']} {plural} wait",
+                f"Since {row['since']:%Y-%m-%d %H:%M} UTC, and it is a fault on our side. No receiver is charged an "
+                "attempt, and nothing is lost; after ten minutes only probes are sent.",
+                advice,
+                f"/admin/delivery/endpoint/{row['first']}/change/",
+                row["endpoints"],
+            )
+        )
+    return found
+
+
 def _held_words(reason: str) -> str:
     words = reason or "It refused several deliveries in a row."
     return words if "held" in words else f"{words.rstrip('.')}. Its deliveries are held, none is lost."
@@ -264,6 +292,7 @@ RULES: dict[str, tuple[Callable[[datetime], list[Finding]], ...]] = {
     "breaker_open": (open_breakers,),
     "process_missing": (processes,),
     "endpoint_held": (endpoints_in_need,),
+    "own_fault": (own_faults_in_a_row,),
     "held_snapshot": (held_snapshots,),
     "webhooks_silent": (silent_webhooks,),
 }

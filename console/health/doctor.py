@@ -17,6 +17,7 @@ from django.utils import timezone
 from console.health import checks as health
 from console.health import database, heartbeat
 from console.health.checks import Check
+from delivery.checks import ca_file_fault
 from kernel.secrets import master_keyring
 
 PATIENCE_SECONDS = 5.0
@@ -29,7 +30,7 @@ def examine() -> list[Check]:
     checks = [base]
     if base.is_ok:
         checks += [_postgresql(), health.migrations(), _clock(), _snapshots()]
-    checks += [health.broker(), health.channel_layer(), _keys()]
+    checks += [health.broker(), health.channel_layer(), _keys(), _ca_file()]
     if base.is_ok:
         checks += [*health.processes(), _schedule()]
     return [*checks, *_public_address(), *_providers()]
@@ -68,6 +69,13 @@ def _keys() -> Check:
         words = f"MASTER_KEYS cannot encrypt ({type(error).__name__}). It must list Fernet keys; see docs/reference.md."
         return Check("master_keys", False, words)
     return Check("master_keys", True, f"{len(settings.MASTER_KEYS)} set, the first encrypts")
+
+
+def _ca_file() -> Check:
+    fault = ca_file_fault()
+    if fault:
+        return Check("delivery_ca_file", False, f"{fault} Every delivery by https fails until it is corrected.")
+    return Check("delivery_ca_file", True, "readable" if settings.DELIVERY_CA_FILE else "not set: certifi's CAs")
 
 
 def _schedule() -> Check:

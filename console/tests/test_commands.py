@@ -121,6 +121,15 @@ def test_doctor_names_what_is_wrong_and_shows_no_secret(settings):
     assert "to mend" in out.getvalue()
 
 
+def test_doctor_looks_at_the_ca_file(settings, tmp_path):
+    settings.DELIVERY_CA_FILE = str(tmp_path / "none.pem")
+    out = io.StringIO()
+    with pytest.raises(SystemExit):
+        call_command("doctor", "--json", stdout=out)
+    row = json.loads(out.getvalue())["checks"]["delivery_ca_file"]
+    assert not row["ok"] and "none.pem, which cannot be read" in str(row)
+
+
 def test_every_entry_of_the_schedule_is_a_worker_function_that_exists_and_expires():
     app = current_app
     app.loader.import_default_modules()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -14,7 +14,7 @@ from django.utils.html import format_html
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
-from delivery import endpoints, labels, stats
+from delivery import endpoint_rules, endpoints, labels, stats
 from delivery.admin.forms import EndpointForm, RotationForm
 from delivery.admin.health import health_panel
 from delivery.errors import DeliveryError
@@ -78,7 +78,7 @@ class EndpointAdmin(ListedFiltersAdmin):
         ("Postback", {"classes": ["tab"], "fields": (
             "method", "body_template", "body_content_type", "missing_field", "missing_default")}),
         ("Request and answer", {"classes": ["tab"], "fields": (
-            "headers", "body_rule", "ordering_key", "ca_certificate")}),
+            "headers", "body_rule", "ordering_key", "ca_certificate", "new_client_certificate")}),
     )  # fmt: skip
 
     # --- the list
@@ -169,6 +169,11 @@ class EndpointAdmin(ListedFiltersAdmin):
     def save_model(self, request: HttpRequest, obj: Endpoint, form: Any, change: bool) -> None:
         values = {name: form.cleaned_data[name] for name in form.changed_data if name in form.cleaned_data}
         actor = actor_of(request)
+        if pem := values.pop("new_client_certificate", ""):
+            values["client_certificate"] = pem
+        ca = values.get("ca_certificate", "")
+        for words in endpoint_rules.warnings_of(pem, ca, timezone.now()):
+            messages.warning(request, words)
         if change:
             endpoints.update(obj.pk, values, actor=actor)
             return

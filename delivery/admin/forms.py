@@ -47,6 +47,14 @@ class EndpointForm(forms.ModelForm):
         help_text='Extra request headers, e.g. {"x-api-key": "…"}.',
     )
 
+    new_client_certificate = forms.CharField(
+        required=False,
+        label="Client certificate",
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3, "autocomplete": "off", "spellcheck": "false"}),
+        help_text="For receivers that ask for one: certificate and private key, both as PEM. Never shown again; "
+        "left empty, the stored one stays.",
+    )
+
     class Meta:
         model = Endpoint
         fields = (
@@ -80,13 +88,16 @@ class EndpointForm(forms.ModelForm):
     def clean(self) -> dict[str, Any]:
         values = super().clean() or {}
         given = {name: value for name, value in values.items() if name in self.fields}
+        if pem := given.pop("new_client_certificate", ""):
+            given["client_certificate"] = pem
         try:
             cleaned = endpoint_rules.clean(given, self._standing())
             if "url" in self.changed_data and not self.errors:
                 endpoint_rules.check_destination(cleaned["url"])
         except InvalidEndpoint as error:
             for row in error.errors:
-                self.add_error(row["field"] if row["field"] in self.fields else None, row["detail"])
+                name = {"client_certificate": "new_client_certificate"}.get(row["field"], row["field"])
+                self.add_error(name if name in self.fields else None, row["detail"])
             return values
         return {**values, **{name: value for name, value in cleaned.items() if name in self.fields}}
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from unfold.decorators import display
 
-from delivery import endpoints, labels, stats
+from delivery import endpoint_rules, endpoints, labels, stats
 from delivery.models import Endpoint, EndpointHealth
 from kernel.admin.bases import KeptAdmin
 
@@ -29,6 +29,7 @@ def health_panel(endpoint: Endpoint) -> dict[str, Any]:
         "state_colour": labels.ENDPOINT_COLOURS[labels.endpoint_state(endpoint)],
         "breaker": health.get_breaker_state_display(),
         "breaker_colour": labels.BREAKER_COLOURS[health.get_breaker_state_display()],
+        "warnings": endpoint_rules.warnings_of(endpoint.client_certificate or "", endpoint.ca_certificate, now),
         "held": labels.why_held(endpoint, health, now).replace("Its endpoint", "It"),
         "waiting": stats.waiting_at([endpoint.pk])[endpoint.pk],
         "success": f"{100 * good / total:.1f} % of {total:,} attempts" if total else "no attempts",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from django.utils import timezone
 from rest_framework import serializers
 
-from delivery import endpoints
+from delivery import endpoint_rules, endpoints
 from delivery.api.base import may_see_urls
 from delivery.api.serializers import ReasonIn, Strict
 from delivery.models import Endpoint
@@ -79,6 +80,7 @@ class EndpointOut(serializers.ModelSerializer):
     headers = serializers.SerializerMethodField()
     gives_up = serializers.SerializerMethodField(help_text="In words, when a delivery becomes a dead letter.")
     has_client_certificate = serializers.SerializerMethodField()
+    warnings = serializers.SerializerMethodField(help_text="What will not work, such as an expired certificate.")
 
     class Meta:
         model = Endpoint
@@ -90,6 +92,7 @@ class EndpointOut(serializers.ModelSerializer):
             *(name for name in EndpointIn.Meta.fields if name not in ("secret", "client_certificate")),
             "gives_up",
             "has_client_certificate",
+            "warnings",
             "public_key",
             "secret_changed_at",
             "previous_secret_until",
@@ -114,6 +117,10 @@ class EndpointOut(serializers.ModelSerializer):
 
     def get_has_client_certificate(self, endpoint: Endpoint) -> bool:
         return bool(endpoint.client_certificate)
+
+    def get_warnings(self, endpoint: Endpoint) -> list[str]:
+        pem = endpoint.client_certificate or ""
+        return endpoint_rules.warnings_of(pem, endpoint.ca_certificate, timezone.now())
 
 
 class EndpointWithSecret(EndpointOut):
@@ -180,6 +187,9 @@ class HealthOut(serializers.Serializer):
     probe_at = serializers.DateTimeField(allow_null=True)
     cooldown_seconds = serializers.IntegerField()
     throttled_until = serializers.DateTimeField(allow_null=True)
+    own_fault_kind = serializers.CharField(help_text="What of ours fails here at present; empty: nothing.")
+    own_fault_count = serializers.IntegerField()
+    own_fault_since = serializers.DateTimeField(allow_null=True)
     last_success_at = serializers.DateTimeField(allow_null=True)
     last_failure_at = serializers.DateTimeField(allow_null=True)
     p50_ms = serializers.FloatField(allow_null=True)

@@ -17,7 +17,9 @@ from delivery import lifecycle
 from delivery.engine import claims
 from delivery.engine.claims import LockedEndpoint, Memory, Quota
 from delivery.engine.requests import KEYLESS, Claimed, Config, Configs, parts_of
+from delivery.engine.shares import Promises, Shares
 from delivery.policy.breaker import Admission, Breaker, admission, take_probe
+from delivery.policy.own_faults import Kind
 from delivery.policy.ratelimit import Bucket, take
 
 ENDPOINTS_LEAST = 8  # asked in one claim, if so many have something due
@@ -41,7 +43,7 @@ class _Admitted:
 
 
 class Claimer:
-    """Keeps the rotating cursor and the endpoints' settings of one process.
+    """Keeps the rotating cursor, the endpoints' settings and the subscribers' shares of one process.
 
     The large payloads (above 64 KiB) that it has in memory at once share `max_bytes`.
     """
@@ -49,13 +51,17 @@ class Claimer:
     def __init__(self, configs: Configs | None = None, max_bytes: int = MAX_BYTES) -> None:
         self.configs = configs or Configs()
         self._max_bytes = max_bytes
+        self.shares = Shares()
         self._cursor = random.getrandbits(20)
         self._floor = claims.LONG_AGO
         self._floor_until = 0.0
 
-    def claim(self, slots: int, token: UUID, large_bytes: int = 0) -> tuple[list[Claimed], bool]:
-        """Up to `slots` deliveries leased under `token`, and whether it is worth claiming again at once.
+    def claim(
+        self, slots: int, token: UUID, large_bytes: int = 0, *, slow_too: bool = True
+    ) -> tuple[list[Claimed], bool]:
+        """Deliveries leased under `token`, and whether it is worth claiming again at once.
 
+        Up to `slots`, which is the room for quick ones; beside them, where `slow_too`, what the waiting room allows.
         `large_bytes` are the large payloads that are in memory already (see `large_bytes_of`).
         """
         memory = Memory(SMALL_BYTES, self._max_bytes - large_bytes, is_empty=not large_bytes)
@@ -66,7 +72,8 @@ class Claimer:
             self._look_where_it_begins()
             with transaction.atomic():
                 found = claims.find(after, until, most, self._floor)
-                claimed, parked = self._take(found.locked, slots, token, memory) if found.locked else ([], 0)
+                promises = self.shares.promises(slow_too=slow_too)
+                claimed, parked = self._take(found.locked, slots, token, promises, memory) if found.locked else ([], 0)
             self._hold_without_secret()
             self._cursor = found.go_on_after or 0
             if claimed or parked:
@@ -94,9 +101,9 @@ class Claimer:
         self._floor_until = now + min(30.0, max(1.0, 20 * (now - began)))
 
     def _take(
-        self, endpoints: list[LockedEndpoint], slots: int, token: UUID, memory: Memory
+        self, endpoints: list[LockedEndpoint], slots: int, token: UUID, promises: Promises, memory: Memory
     ) -> tuple[list[Claimed], int]:
-        grants = self._grants(endpoints, max(1, slots // len(endpoints)))
+        grants = self._grants(endpoints, slots, promises)
         by_endpoint = {grant.config.id: grant for grant in grants}
         rows: list[claims.ClaimedRow] = []
         parked = 0
@@ -109,26 +116,31 @@ class Claimer:
             rows += taken
             if large := sum(large_bytes_of(row[8]) for row in taken):
                 memory = replace(memory, free=memory.free - large, is_empty=False)
-        if len(rows) > slots:
-            raise AssertionError(f"claimed {len(rows)} of at most {slots}")
+        most = sum(grant.room for grant in grants)
+        if len(rows) > most:
+            raise AssertionError(f"claimed {len(rows)} of at most {most}")
         began_at = self._note(grants, rows, token)
         claimed = [parts_of(row, token, by_endpoint[row[1]].config, by_endpoint[row[1]].is_probe) for row in rows]
         for one in claimed:
             one.began_at = began_at
         return claimed, parked
 
-    def _grants(self, endpoints: list[LockedEndpoint], share: int) -> list[_Admitted]:
+    def _grants(self, endpoints: list[LockedEndpoint], slots: int, promises: Promises) -> list[_Admitted]:
         configs = self.configs.of({locked.endpoint_id: locked.version for locked in endpoints})
-        grants = []
+        grants, able = [], []
         for locked in endpoints:
             config = configs.get(locked.endpoint_id)
             if locked.endpoint_id in self.configs.held | self.configs.without_secret:
                 continue
             if config is None:
-                claims.pause(locked.endpoint_id, UNUSABLE_PAUSE_SECONDS)
-                continue
-            grant = _grant(locked, config, share)
+                claims.note_unusable(locked.endpoint_id, Kind.SETTINGS, UNUSABLE_PAUSE_SECONDS)
+            elif promises.give(config.owner, config.id, 1):
+                able.append((locked, config))
+        share = max(1, slots // max(1, len(able)))
+        for locked, config in able:
+            grant = _grant(locked, config, promises.give(config.owner, config.id, share))
             if grant.room:
+                promises.took(config.owner, config.id, grant.room)
                 grants.append(grant)
         return grants
 
@@ -152,7 +164,7 @@ def large_bytes_of(payload: bytes) -> int:
 
 def _grant(endpoint: LockedEndpoint, config: Config, share: int) -> _Admitted:
     admitted = admission(_breaker_of(endpoint), endpoint.now)
-    room = {Admission.SEND: share, Admission.PROBE: 1, Admission.HOLD: 0}[admitted]
+    room = {Admission.SEND: share, Admission.PROBE: min(1, share), Admission.HOLD: 0}[admitted]
     if config.rate is not None and room:
         room, _ = take(Bucket(endpoint.tokens, endpoint.tokens_at), config.rate, endpoint.now, room)
     return _Admitted(endpoint, config, room, admitted is Admission.PROBE)

@@ -336,19 +336,22 @@ def copy_attempts(lines: str) -> None:
 
 _HEALTH_FIELDS = (
     "breaker_state, consecutive_failures, cooldown_seconds, opened_at, probe_at, probe_token, probe_until, "
-    "refusal_kind, refusal_count, throttled_until, last_success_at, last_failure_at, p95_ms"
+    "refusal_kind, refusal_count, throttled_until, last_success_at, last_failure_at, p95_ms, own_fault_kind, "
+    "own_fault_count, own_fault_since"
 )
 _LOCK_HEALTH = f"""
 SELECT endpoint_id, clock_timestamp(), {_HEALTH_FIELDS} FROM delivery_endpointhealth
 WHERE endpoint_id = ANY(%(all)s::bigint[]) AND (
     endpoint_id = ANY(%(wanted)s::bigint[]) OR breaker_state <> 'closed' OR consecutive_failures > 0
-    OR refusal_count > 0 OR last_success_at IS NULL OR last_success_at < statement_timestamp() - interval '5 seconds')
+    OR refusal_count > 0 OR own_fault_count > 0 OR last_success_at IS NULL
+    OR last_success_at < statement_timestamp() - interval '5 seconds')
 ORDER BY endpoint_id FOR NO KEY UPDATE
 """  # noqa: S608 - constants only
 _SAVE_HEALTH = """
 UPDATE delivery_endpointhealth SET breaker_state = %s, consecutive_failures = %s, cooldown_seconds = %s,
     opened_at = %s, probe_at = %s, probe_token = %s, probe_until = %s, refusal_kind = %s, refusal_count = %s,
-    throttled_until = %s, last_success_at = %s, last_failure_at = %s
+    throttled_until = %s, last_success_at = %s, last_failure_at = %s, own_fault_kind = %s, own_fault_count = %s,
+    own_fault_since = %s
 WHERE endpoint_id = %s
 """
 
@@ -382,13 +385,17 @@ def save_admissions(rows: Sequence[tuple[Any, ...]]) -> None:
         cursor().executemany(_SAVE_TURNS, rows)
 
 
-def pause(endpoint_id: int, seconds: float) -> None:
-    """Nothing of this endpoint is claimed for so long."""
-    execute(
-        "UPDATE delivery_endpointhealth SET throttled_until = "
-        "GREATEST(throttled_until, clock_timestamp() + %s::float8 * interval '1 second') WHERE endpoint_id = %s",
-        [seconds, endpoint_id],
-    )
+_UNUSABLE = """
+UPDATE delivery_endpointhealth SET own_fault_kind = %s, own_fault_count = own_fault_count + 1,
+    own_fault_since = COALESCE(own_fault_since, clock_timestamp()),
+    throttled_until = GREATEST(throttled_until, clock_timestamp() + %s::float8 * interval '1 second')
+WHERE endpoint_id = %s
+"""
+
+
+def note_unusable(endpoint_id: int, kind: str, seconds: float) -> None:
+    """Nothing of this endpoint is claimed for so long, by a fault of ours (a `policy.own_faults.Kind`)."""
+    execute(_UNUSABLE, [kind, seconds, endpoint_id])
 
 
 # --- order, release, looking ahead --------------------------------------------------------------------------------

@@ -29,9 +29,11 @@ from delivery.latency import Recorder
 from delivery.policy.postback import FieldRefused
 
 BUDGET_SECONDS = 300.0
+OVERTIME_SECONDS = 600.0  # beyond the budget, for what is slow; a broker takes a message back after 30 minutes
 GRACE_SECONDS = 10.0
 LINGER_SECONDS = 2.0
 LOOK_SECONDS = 0.04  # between claims that found nothing, while something is in the air or will soon be due
+SMALL_CLAIM_SECONDS = 0.02  # between claims for less than a quarter of the slots
 SETTLE_ROWS, SETTLE_SECONDS, SETTLE_MOST = 64, 0.005, 500
 FLUSH_SECONDS = 2.0
 DATABASE_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
@@ -65,6 +67,10 @@ class Drain:
     ) -> None:
         self._transfers = transfers
         self._claimer = claimer
+        self._shares = claimer.shares
+        self._shares.begin(transfers.config.max_in_flight, transfers.config.max_waiting)
+        self._slow_too = True
+        self._claimed_at = 0.0
         self._should_stop = should_stop
         self._budget = budget_seconds
         self._grace = grace_seconds
@@ -88,7 +94,7 @@ class Drain:
         """Drain until there is nothing left to do here. Raises nothing that a receiver or the database caused."""
         ends = time.monotonic() + self._budget
         try:
-            while not self._should_stop() and time.monotonic() < ends:
+            while not self._should_stop() and self._goes_on(ends):
                 if not self._step():
                     break
             else:
@@ -98,6 +104,14 @@ class Drain:
             self._abort()
             self._flush()
         return self.report
+
+    def _goes_on(self, ends: float) -> bool:
+        """Within the budget; and beyond it while slow transfers are in the air, so that the quick need not wait for
+        them: no further slow ones are taken then.
+        """
+        now = time.monotonic()
+        self._slow_too = now < ends
+        return self._slow_too or (self._shares.waiting > 0 and now < ends + OVERTIME_SECONDS)
 
     def _step(self) -> bool:
         """One turn of the loop; False when there is nothing left to do."""
@@ -141,12 +155,14 @@ class Drain:
 
     def _claim_if_room(self) -> None:
         now = time.monotonic()
-        free = self._transfers.free_slots
-        if now < self._look_at or now < self._database_at or free < self._least_room():
+        self._shares.look()
+        free = self._shares.free
+        if now < max(self._look_at, self._database_at, self._room_at()) or free <= 0:
             return
+        self._claimed_at = now
         token = uuid.uuid4()
         try:
-            claimed, is_worth_more = self._claimer.claim(free, token, self._large_bytes)
+            claimed, is_worth_more = self._claimer.claim(free, token, self._large_bytes, slow_too=self._slow_too)
         except DATABASE_GONE as error:
             self._lost_tokens.append(token)  # it may have been committed all the same
             self._database_gone(error)
@@ -159,13 +175,16 @@ class Drain:
         for row in claimed:
             self._send(row)
 
-    def _least_room(self) -> int:
-        return max(1, self._transfers.config.max_in_flight // 4)
+    def _room_at(self) -> float:
+        """When to claim for the room there is: at once for a quarter of all, else not too often."""
+        is_enough = self._shares.free >= max(1, self._transfers.config.max_in_flight // 4)
+        return 0.0 if is_enough else self._claimed_at + SMALL_CLAIM_SECONDS
 
     def _send(self, claimed: Claimed) -> None:
         """Start one transfer. Whatever goes wrong in building it stays with this row."""
         try:
             self._transfers.add(build(claimed))
+            self._shares.started(claimed.id, claimed.config.owner, claimed.config.id)
         except FieldRefused as refusal:
             self._keep(refused_by_template(claimed, refusal.detail))
         except Exception as error:  # noqa: BLE001 - one poisonous row must not take the others along
@@ -190,8 +209,8 @@ class Drain:
         now = time.monotonic()
         if self._verdicts and now >= self._database_at:
             return max(0.0, self._oldest_verdict + SETTLE_SECONDS - now)
-        until = max(self._look_at, self._database_at)
-        return min(1.0, max(0.001, until - now)) if self._transfers.free_slots >= self._least_room() else 0.05
+        until = max(self._look_at, self._database_at, self._room_at())
+        return min(1.0, max(0.001, until - now)) if self._shares.free > 0 else LOOK_SECONDS
 
     def _collect(self, timeout: float) -> None:
         self._judge(self._transfers.poll(timeout))
@@ -199,6 +218,7 @@ class Drain:
     def _judge(self, results: list) -> None:
         for result in results:
             claimed: Claimed = result.request.key
+            self._shares.ended(claimed.id)
             try:
                 verdict = judge(claimed, result, self._rng)
             except Exception as error:  # noqa: BLE001 - see _send

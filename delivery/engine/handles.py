@@ -19,8 +19,16 @@ import pycurl
 
 from delivery.engine.connections import Ends, KeptConnections
 from delivery.engine.messages import ClientCertificate, Request, TransferConfig, TransferResult
-from delivery.engine.results import asks_for_http2, failure_of, flaw_of, is_not_http1, proxy_is_at_fault
+from delivery.engine.results import (
+    asks_for_http2,
+    failure_of,
+    flaw_of,
+    is_not_http1,
+    own_fault_kind,
+    proxy_is_at_fault,
+)
 from delivery.policy.outcomes import Failure
+from delivery.policy.own_faults import Kind
 from kernel.addresses import Target, judge
 
 MAX_HEADER_BYTES = 64 * 1024
@@ -196,7 +204,15 @@ class Handle:
         if failure is not None and self.config.proxy_url:
             code, connected = info(pycurl.HTTP_CONNECTCODE), info(pycurl.CONNECT_TIME_T) > 0
             if proxy_is_at_fault(number, code, connected):
+                self.rule = Kind.PROXY
                 return self.result(Failure.OWN_FAULT, f"Our egress proxy: {message}")
+        if failure is Failure.OWN_FAULT and self.request is not None:
+            self.rule = own_fault_kind(
+                number,
+                socket_failed=self.own_fault,
+                own_ca=bool(self.request.ca_certificates),
+                own_certificate=self.request.client_certificate is not None,
+            )
         return self.result(failure, self.detail or message)
 
     def _no_http1(self) -> str:

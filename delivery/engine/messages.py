@@ -42,11 +42,13 @@ class Request:
 class TransferConfig:
     """`head_bytes` of a body are kept, and after `read_bytes` (both after decompression) the connection is cut.
 
+    `max_waiting` more may be in the air that have waited for a second or more (see `engine.shares`).
     `ca_file` replaces certifi's bundle. `proxy_url` sends everything through CONNECT; the proxy is then given the
     address that the guard has passed, or the name where `proxy_by_name` (the proxy then resolves it by itself).
     """
 
     max_in_flight: int = 200
+    max_waiting: int = 0
     allowed_networks: Networks = ()
     head_bytes: int = 16 * 1024
     read_bytes: int = 64 * 1024

@@ -6,6 +6,7 @@ Celery runs drains in a thread of its own (`-P threads -c 1`); a second wake-up 
 from __future__ import annotations
 
 import gc
+import resource
 import threading
 
 import structlog
@@ -17,11 +18,13 @@ from django.utils import timezone
 from delivery.engine.claiming import Claimer
 from delivery.engine.drain import Drain, DrainReport
 from delivery.engine.messages import TransferConfig
-from delivery.engine.resolver import Resolver
+from delivery.engine.resolver import Resolver, ResolverConfig
 from delivery.engine.transfer import Transfers
 from delivery.engine.wake import wake
 from delivery.maintenance import partitions
 from kernel.addresses import Networks
+
+OTHER_FILES = 128  # database, broker, name lookups, the interpreter's own
 
 log = structlog.get_logger(__name__)
 _one_at_a_time = threading.Lock()
@@ -71,10 +74,27 @@ def new_claimer() -> Claimer:
 
 
 def new_transfers(networks: Networks) -> Transfers:
+    in_flight, idle = settings.DELIVERY_MAX_IN_FLIGHT, TransferConfig().max_idle_connections
     config = TransferConfig(
-        max_in_flight=settings.DELIVERY_MAX_IN_FLIGHT,
+        max_in_flight=in_flight,
+        max_waiting=room_for_waiting(settings.DELIVERY_MAX_WAITING, in_flight + idle + OTHER_FILES),
         allowed_networks=networks,
         ca_file=settings.DELIVERY_CA_FILE,
         proxy_url=settings.DELIVERY_PROXY_URL,
     )
-    return Transfers(Resolver(allowed_networks=networks), config)
+    names = ResolverConfig(canary=settings.DELIVERY_CANARY_NAME)
+    return Transfers(Resolver(names, allowed_networks=networks), config)
+
+
+def room_for_waiting(wanted: int, others: int) -> int:
+    """How many waiting transfers the limit of open files allows beside so many others; raises the soft limit first."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + others
+    if hard != resource.RLIM_INFINITY:
+        needed = min(needed, hard)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    room = max(0, min(wanted, needed - others))
+    if room < wanted:
+        log.warning("few_open_files_allowed", limit=hard, wanted=wanted + others, waiting_transfers=room)
+    return room

@@ -49,6 +49,7 @@ class Config:
 
     id: int
     version: int
+    owner: str  # whose share of a worker it uses: the subscriber's; an endpoint without one stands for itself
     host: str
     url: str
     method: str
@@ -158,6 +159,7 @@ def config_of(endpoint: Endpoint) -> Config:
     return Config(
         id=endpoint.pk,
         version=endpoint.version,
+        owner=endpoint.subscriber or f"endpoint {endpoint.pk}",
         host=endpoint.host,
         url=endpoint.url,
         method=endpoint.method,

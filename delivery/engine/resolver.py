@@ -3,6 +3,7 @@
 libcurl's resolver has a handful of threads, and ten names whose servers never answer stop it for everybody. Here a
 name that was slow once is looked up in a small lane of its own, so hundreds of black holes leave the others alone.
 It also tells whose fault silence is: the name's, or our own resolver's, which must not cost a receiver its attempts.
+That ours is at fault takes several witnesses: nothing was answered lately, and names of different domains are silent.
 Thread-safe. It never dials anything.
 """
 
@@ -15,8 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from delivery.policy.own_faults import Kind
 from kernel import lookup
 from kernel.addresses import Networks, judge
+
+MAX_SILENT = 1_000
 
 
 class NameFault(StrEnum):
@@ -41,7 +45,10 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True)
 class ResolverConfig:
-    """Times in seconds. `canary` is a name that exists as long as our resolver works."""
+    """Times in seconds. `witnesses`: so many domains must be silent within `witness_seconds` before we blame ourselves.
+
+    `canary` may be a name that exists as long as our resolver works; it is asked in doubt, and is one more witness.
+    """
 
     deadline_seconds: float = 5.0
     fresh_seconds: float = 30.0
@@ -49,12 +56,14 @@ class ResolverConfig:
     negative_seconds: float = 10.0
     resolver_fault_seconds: float = 2.0
     evidence_seconds: float = 10.0
+    witnesses: int = 3
+    witness_seconds: float = 120.0
     slow_seconds: float = 2.0
     max_threads: int = 96
     max_slow_threads: int = 24
     idle_thread_seconds: float = 15.0
     max_names: int = 50_000
-    canary: str = "a.root-servers.net"
+    canary: str = ""
 
 
 @dataclass(slots=True)
@@ -87,6 +96,7 @@ class Resolver:
         self._fast = _Lane(self._work, self.config.max_threads, self.config.idle_thread_seconds)
         self._slow = _Lane(self._work, self.config.max_slow_threads, self.config.idle_thread_seconds)
         self._answered_at = float("-inf")
+        self._silent: dict[str, float] = {}  # domains, with the moment of their last silence since the last answer
         self._canary_lock = threading.Lock()
 
     def peek(self, host: str) -> Resolution | None:
@@ -116,7 +126,10 @@ class Resolver:
         """The answer for somebody who has waited for this name long enough."""
         with self._lock:
             entry = self._entries.get(host)
-            answer = self._stale(entry) or self._blame(queued=host in self._waiting and host not in self._running)
+            queued = host in self._waiting and host not in self._running
+            if not queued:
+                self._note_silence(host)
+            answer = self._stale(entry) or self._blame(queued=queued)
             if entry is None or self._clock() >= entry.until:
                 seconds = self._negative_seconds(answer)
                 good_at = entry.good_at if entry else 0.0
@@ -144,13 +157,14 @@ class Resolver:
         try:
             found = tuple(self._addresses_of(host))
         except lookup.NameNotFound:
-            self._answered_at = self._clock()
+            self._answered()
             return Resolution(fault=NameFault.NOT_FOUND, detail=f"{host}: there is no such name.")
         except Exception:  # noqa: BLE001 - whatever a resolver raises, the askers must be told
+            self._note_silence(host)
             self._try_canary(host)
             return self._blame()
         if host != "localhost":
-            self._answered_at = self._clock()
+            self._answered()
         return self._guarded(host, found)
 
     def _guarded(self, host: str, found: tuple[str, ...]) -> Resolution:
@@ -192,24 +206,40 @@ class Resolver:
 
     def _blame(self, *, queued: bool = False) -> Resolution:
         if queued:
-            return Resolution(fault=NameFault.RESOLVER, detail="Too many names are silent now; this one was not asked.")
-        if self._clock() - self._answered_at < self.config.evidence_seconds:
+            return _ours("Too many names are silent now; this one was not asked.")
+        if self._works() or self._silent_domains() < self.config.witnesses:
             return Resolution(fault=NameFault.NO_ANSWER, detail="The name's servers gave no answer.")
-        return Resolution(fault=NameFault.RESOLVER, detail="Our own name service gives no answers.")
+        return _ours("Our own name service gives no answers.")
+
+    def _works(self) -> bool:
+        return self._clock() - self._answered_at < self.config.evidence_seconds
+
+    def _answered(self) -> None:
+        self._answered_at = self._clock()
+        self._silent = {}
+
+    def _note_silence(self, host: str) -> None:
+        if len(self._silent) >= MAX_SILENT:
+            self._silent = {}  # they come again soon enough if they are still silent
+        self._silent[domain_of(host)] = self._clock()
+
+    def _silent_domains(self) -> int:
+        since = self._clock() - self.config.witness_seconds
+        return sum(at >= since for at in list(self._silent.values()))
 
     def _try_canary(self, host: str) -> None:
         """Nothing was answered lately: is it this name, or is it us? One thread asks, the others take its word."""
-        if not self.config.canary or self._clock() - self._answered_at < self.config.evidence_seconds:
+        if not self.config.canary or self._works():
             return
         if host == self.config.canary or not self._canary_lock.acquire(blocking=False):
             return
         try:
             self._addresses_of(self.config.canary)
-            self._answered_at = self._clock()
+            self._answered()
         except lookup.NameNotFound:
-            self._answered_at = self._clock()
-        except Exception:  # noqa: BLE001, S110 - silence again: no evidence, which is the answer
-            pass
+            self._answered()
+        except Exception:  # noqa: BLE001 - silence again: one witness more
+            self._note_silence(self.config.canary)
         finally:
             self._canary_lock.release()
 
@@ -218,6 +248,15 @@ class Resolver:
         stale = [host for host, entry in self._entries.items() if entry.until < now]
         for host in stale or list(self._entries)[: self.config.max_names // 10]:
             del self._entries[host]
+
+
+def _ours(detail: str) -> Resolution:
+    return Resolution(fault=NameFault.RESOLVER, detail=detail, rule=Kind.RESOLVER)
+
+
+def domain_of(host: str) -> str:
+    """The last two labels: names below them usually share their servers, so together they are one witness."""
+    return ".".join(host.rstrip(".").lower().split(".")[-2:])
 
 
 class _Lane:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pycurl
 
 from delivery.policy.outcomes import Failure
+from delivery.policy.own_faults import Kind
 
 _TLS = {
     pycurl.E_SSL_CONNECT_ERROR,
     pycurl.E_PEER_FAILED_VERIFICATION,
-    pycurl.E_SSL_CERTPROBLEM,
     pycurl.E_SSL_CIPHER,
     pycurl.E_USE_SSL_FAILED,
     pycurl.E_SSL_SHUTDOWN_FAILED,
@@ -25,6 +25,10 @@ _OURS = {
     pycurl.E_BAD_FUNCTION_ARGUMENT,
     pycurl.E_UNKNOWN_OPTION,
     pycurl.E_SSL_CACERT_BADFILE,
+    pycurl.E_SSL_CERTPROBLEM,  # the client certificate that *we* were given
+    pycurl.E_SSL_CRL_BADFILE,
+    pycurl.E_SSL_ENGINE_NOTFOUND,
+    pycurl.E_SSL_ENGINE_SETFAILED,
     97,  # CURLE_PROXY: the handshake with our own egress proxy
 }
 # A proxy says so when it could not reach the receiver; whatever else it refuses is between it and us.
@@ -67,6 +71,18 @@ def asks_for_http2(number: int, message: str) -> bool:
 def is_not_http1(number: int, message: str) -> bool:
     """What came does not begin like an answer of HTTP/1.1; libcurl calls that HTTP/0.9."""
     return number == pycurl.E_UNSUPPORTED_PROTOCOL and "HTTP/0.9" in message
+
+
+def own_fault_kind(number: int, *, socket_failed: bool, own_ca: bool, own_certificate: bool) -> Kind:
+    """Which of our things it is, for an error of ours. `own_…`: the endpoint brings its CA, its client certificate."""
+    if socket_failed:
+        return Kind.SOCKETS
+    # A key that does not belong to its certificate is a bad argument to libcurl (seen with 8.x and OpenSSL).
+    if number == pycurl.E_SSL_CERTPROBLEM or (own_certificate and number == pycurl.E_BAD_FUNCTION_ARGUMENT):
+        return Kind.CLIENT_CERTIFICATE
+    if number == pycurl.E_SSL_CACERT_BADFILE:
+        return Kind.CA_CERTIFICATE if own_ca else Kind.CA_FILE
+    return Kind.PROXY if number in (pycurl.E_COULDNT_RESOLVE_PROXY, 97) else Kind.OTHER
 
 
 def proxy_is_at_fault(number: int, connect_code: int, connected: bool) -> bool:

@@ -21,8 +21,8 @@ from delivery.engine.bounds import DELAY_MOST, small, text, whole, within
 from delivery.engine.verdicts import Verdict
 from delivery.latency import Recorder
 from delivery.policy import breaker as breakers
-from delivery.policy import holds
-from delivery.policy.outcomes import DecisionKind
+from delivery.policy import holds, own_faults
+from delivery.policy.outcomes import DecisionKind, Failure
 from delivery.states import State
 from kernel.live_hints import touched
 
@@ -42,10 +42,12 @@ class Health:
     last_success_at: datetime | None
     last_failure_at: datetime | None
     p95_ms: float | None
+    own_faults: own_faults.OwnFaults
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> Health:
-        return cls(row[0], row[1], breakers.Breaker(*row[2:9]), holds.Streak(*row[9:11]), *row[11:15])
+        policies = breakers.Breaker(*row[2:9]), holds.Streak(*row[9:11])
+        return cls(row[0], row[1], *policies, *row[11:15], own_faults.OwnFaults(*row[15:18]))  # type: ignore[call-arg]
 
     def saved(self) -> tuple[Any, ...]:
         b = self.breaker
@@ -62,6 +64,9 @@ class Health:
             self.throttled_until,
             self.last_success_at,
             self.last_failure_at,
+            self.own_faults.kind,
+            self.own_faults.count,
+            self.own_faults.since,
             self.endpoint_id,
         )
 
@@ -71,7 +76,11 @@ def settle(verdicts: Sequence[Verdict], recorder: Recorder, worker: str) -> int:
     verdicts = sorted(verdicts, key=_id_of)
     with transaction.atomic():
         may_hold = {
-            v.claimed.config.id for v in verdicts if v.decision.is_refusal or v.decision.kind is DecisionKind.GONE
+            v.claimed.config.id
+            for v in verdicts
+            if v.decision.is_refusal
+            or v.decision.kind is DecisionKind.GONE
+            or _own_fault(v) in own_faults.OF_THE_ENDPOINT
         }
         if may_hold:
             claims.lock_endpoints(sorted(may_hold))
@@ -185,6 +194,8 @@ def _after_attempt(health: Health, verdict: Verdict) -> None:
     policy = claimed.config.breaker
     threshold = breakers.effective_threshold(policy.threshold, health.p95_ms)
     effect = breakers.effect_of(decision)
+    if _note_own_fault(health, verdict):
+        effect, threshold = breakers.Effect.FAILURE, 1
     health.breaker = breakers.after_attempt(
         health.breaker,
         effect,
@@ -206,6 +217,29 @@ def _after_attempt(health: Health, verdict: Verdict) -> None:
         lifecycle.disable_endpoint(claimed.config.id, reason="The receiver answered 410: it is gone for good.")
     elif decision.is_refusal and health.streak.needs_attention:
         lifecycle.need_attention(claimed.config.id, reason=holds.hold_reason(health.streak, verdict.status))
+
+
+def _own_fault(verdict: Verdict) -> own_faults.Kind | None:
+    """What of ours was at fault. Our stopping is no fault, and a request that cannot be built is its row's alone."""
+    result = verdict.result
+    if verdict.decision.kind is not DecisionKind.OURS or result is None or result.failure is Failure.ABORTED:
+        return None
+    return own_faults.kind_of(result.rule)
+
+
+def _note_own_fault(health: Health, verdict: Verdict) -> bool:
+    """Count it, let the endpoint wait or hold it; True where it has gone on for so long that the breaker opens."""
+    kind, now = _own_fault(verdict), health.now
+    if kind is None and verdict.decision.kind is DecisionKind.OURS:
+        return False
+    health.own_faults = own_faults.after_attempt(health.own_faults, kind, now)
+    if kind is None:
+        return False
+    until = now + timedelta(seconds=own_faults.pause_seconds(health.own_faults, now))
+    health.throttled_until = max(until, health.throttled_until or until)
+    if own_faults.needs_attention(health.own_faults):
+        lifecycle.need_attention(verdict.claimed.config.id, reason=own_faults.hold_reason(health.own_faults))
+    return own_faults.opens_breaker(health.own_faults, now)
 
 
 def _tell_breaker(health: Health, before: Health, verdict: Verdict) -> None:

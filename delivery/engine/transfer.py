@@ -42,7 +42,9 @@ class Transfers:
         self.config = config or TransferConfig()
         self._names = names
         self._kept = KeptConnections()
-        self._reactor = Reactor(max(64, self.config.max_idle_connections), self._kept.listen)
+        # libcurl counts those in use too: fewer, and beside many that wait nobody's connection would be kept.
+        most_kept = max(64, self.config.max_idle_connections) + self.config.max_waiting
+        self._reactor = Reactor(most_kept, self._kept.listen)
         self._multi = self._reactor.multi
         self._free: list[Handle] = []
         self._handles: list[Handle] = []
@@ -61,14 +63,14 @@ class Transfers:
 
     @property
     def free_slots(self) -> int:
-        return self.config.max_in_flight - len(self)
+        return self.config.max_in_flight + self.config.max_waiting - len(self)
 
     def add(self, request: Request) -> None:
         """Start a transfer. What is wrong with the request itself comes back from `poll` as a result.
 
-        Raises RuntimeError above `max_in_flight`: whoever adds asks `free_slots` first.
+        Raises RuntimeError above `max_in_flight` and `max_waiting` together: whoever adds asks `free_slots` first.
         """
-        if len(self) >= self.config.max_in_flight:
+        if self.free_slots <= 0:
             raise RuntimeError("no free slot: ask free_slots before adding")
         try:
             target = split_url(request.url)

@@ -10,6 +10,7 @@ from django.urls import reverse
 from delivery.models import Delivery, Endpoint, Event
 from delivery.tests import factories
 from kernel.models import ApiKey
+from kernel.tests import hostile
 
 pytestmark = pytest.mark.django_db
 URL = "https://hooks.example.com/in?token=s3cret"
@@ -316,3 +317,22 @@ def test_a_list_is_not_narrowed_by_what_its_filters_do_not_offer(person, kind, l
 def test_what_the_filters_offer_works(person, kind, lookup):
     address = f"{reverse(f'admin:delivery_{kind}_changelist')}?{lookup}"
     assert person(f"view_{kind}").get(address).status_code == 200
+
+
+def test_a_client_certificate_is_judged_stored_and_never_shown(admin_client, tmp_path):
+    made = hostile.Certificates(tmp_path)
+    one, two = (made.pem_file("client.example", days=(-10, -1)).read_text() for _ in range(2))
+    at = one.index("-----BEGIN CERTIFICATE-----")
+    endpoint = factories.endpoint(url=URL)
+    page = _page("endpoint", endpoint.pk)
+    wrong = one[:at] + two[two.index("-----BEGIN CERTIFICATE-----") :]
+    assert "does not belong to the certificate" in _text(admin_client.post(page, _form(new_client_certificate=wrong)))
+    answer = admin_client.post(page, _form(new_client_certificate=one), follow=True)
+    assert "The client certificate expired on" in _text(answer)
+    endpoint.refresh_from_db()
+    assert endpoint.client_certificate.strip() == one.strip()
+    text = _text(admin_client.get(page))
+    assert "PRIVATE KEY" not in text and "The client certificate expired on" in text
+    admin_client.post(page, _form(name="Renamed"))
+    endpoint.refresh_from_db()
+    assert (endpoint.name, endpoint.client_certificate.strip()) == ("Renamed", one.strip())

@@ -5,6 +5,7 @@ import ipaddress
 import pytest
 
 from delivery import checks
+from kernel.tests import hostile
 
 
 @pytest.mark.parametrize(
@@ -23,3 +24,19 @@ def test_checks(settings, check, setting, bad, good, found):
         messages = check()
         assert [message.id for message in messages] == expected
         assert all(message.hint for message in messages)
+
+
+def test_a_ca_file_must_hold_certificates(settings, tmp_path):
+    junk, secret, good = tmp_path / "junk.pem", tmp_path / "folder", hostile.Certificates(tmp_path).ca_file
+    junk.write_text("no certificate at all")
+    secret.mkdir()
+    settings.DELIVERY_CA_FILE = str(good)
+    assert checks.ca_file_can_be_read() == []
+    for path, words in (
+        (junk, "no bundle of certificates"),
+        (secret, "cannot be read"),
+        (tmp_path / "x", "cannot be read"),
+    ):
+        settings.DELIVERY_CA_FILE = str(path)
+        (message,) = checks.ca_file_can_be_read()
+        assert words in message.msg and str(path) in message.msg

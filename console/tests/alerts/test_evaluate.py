@@ -12,7 +12,7 @@ from console.alerts import evaluate, rules, watchman
 from console.health import database, heartbeat
 from console.models import Alert, Heartbeat
 from console.tests.conftest import make_batch, make_delivery, make_endpoint
-from delivery.models import Event
+from delivery.models import Endpoint, EndpointHealth, Event
 from kernel.models import AuditEntry
 from tasks.models import ExternalJob, KindPolicy, Task
 
@@ -215,3 +215,34 @@ def test_the_evaluator_is_watched_by_every_web_process():
     assert silent[heartbeat.EVALUATOR] is False
     watchman.look()
     assert opened("dead_letters").exists()
+
+
+def test_a_fault_of_ours_is_one_alert_for_each_sort_and_resolves_when_it_is_over():
+    now = timezone.now()
+    for _ in range(3):
+        health = make_endpoint().health
+        health.own_fault_kind, health.own_fault_count = "egress_proxy", 4
+        health.own_fault_since = now - timedelta(minutes=2)
+        health.save()
+    held = make_endpoint()
+    Endpoint.objects.filter(pk=held.pk).update(attention_at=now, hold_reason="held")
+    EndpointHealth.objects.filter(pk=held.pk).update(
+        own_fault_kind="client_certificate", own_fault_count=5, own_fault_since=now - timedelta(minutes=2)
+    )
+    evaluate.evaluate(now)
+    row = opened("own_fault").get()
+    assert (row.subject, row.value) == ("egress_proxy", 3.0)
+    assert row.title == "Our egress proxy refuses or cannot be reached: 3 endpoints wait"
+    EndpointHealth.objects.update(own_fault_kind="", own_fault_count=0, own_fault_since=None)
+    evaluate.evaluate(now + timedelta(minutes=1))
+    assert not opened("own_fault").exists()
+
+
+def test_a_moments_fault_of_ours_is_no_alert():
+    now = timezone.now()
+    endpoint = make_endpoint()
+    EndpointHealth.objects.filter(pk=endpoint.pk).update(
+        own_fault_kind="open_files", own_fault_count=3, own_fault_since=now - timedelta(seconds=5)
+    )
+    evaluate.evaluate(now)
+    assert not opened("own_fault").exists()

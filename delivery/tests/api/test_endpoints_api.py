@@ -5,6 +5,7 @@ import pytest
 from delivery.models import Delivery, Endpoint
 from delivery.tests import factories
 from kernel.models import IdempotencyRecord
+from kernel.tests import hostile
 
 pytestmark = pytest.mark.django_db
 URL = "https://hooks.example.com/in?token=s3cret"
@@ -149,3 +150,26 @@ def test_lists_filter_and_cost_the_same_for_many(api, django_assert_num_queries)
 def test_strangers_get_401_and_nothing_else(client):
     for path in ("endpoints", "events", "deliveries"):
         assert client.get(f"/api/v1/{path}/").status_code == 401
+
+
+def test_a_client_certificate_that_does_not_fit_is_refused_and_an_expired_one_warned_about(api, tmp_path):
+    made = hostile.Certificates(tmp_path)
+    one, two = (made.pem_file("client.example", days=(-10, -1)).read_text() for _ in range(2))
+    wrong = one[: one.index("-----BEGIN CERT")] + two[two.index("-----BEGIN CERT") :]
+    for pem, words in (
+        (wrong, "does not belong"),
+        ("junk", "There is no certificate"),
+        (wrong[:300], "no certificate"),
+    ):
+        answer = api.post("/api/v1/endpoints/", {"url": URL, "client_certificate": pem}, format="json")
+        assert answer.status_code == 400
+        (row,) = answer.json()["errors"]
+        assert (row["field"], row["code"]) == ("client_certificate", "bad_certificate") and words in row["detail"]
+    body = api.post("/api/v1/endpoints/", {"url": URL, "client_certificate": one}, format="json").json()
+    assert body["has_client_certificate"] and body["warnings"][0].startswith("The client certificate expired on")
+    assert "PRIVATE" not in str(body)
+    assert (
+        api.patch(f"/api/v1/endpoints/{body['id']}/", {"client_certificate": wrong}, format="json").status_code == 400
+    )
+    plain = api.patch(f"/api/v1/endpoints/{body['id']}/", {"client_certificate": ""}, format="json").json()
+    assert (plain["has_client_certificate"], plain["warnings"]) == (False, [])

@@ -100,23 +100,70 @@ def test_silence_is_the_names_fault_while_others_are_answered():
     assert ask(names, "bad.example").fault is NameFault.NO_ANSWER
 
 
-def test_silence_is_our_fault_when_nothing_is_answered():
+def test_silence_is_our_fault_when_names_of_three_domains_are_silent_and_nothing_is_answered():
     names = names_of(failing(LookupFailed("no resolver")))
-    answer = ask(names, "a.example")
-    assert (answer.fault, answer.addresses) == (NameFault.RESOLVER, ())
+    faults = [ask(names, f"hooks.{word}.example").fault for word in ("one", "two", "three")]
+    assert faults == [NameFault.NO_ANSWER, NameFault.NO_ANSWER, NameFault.RESOLVER]
+    assert ask(names, "hooks.four.example").rule == "name_service"
+
+
+def test_a_name_that_fails_alone_is_its_own_fault_for_ever():
+    """As on a closed network, where nothing else is ever asked."""
+    clock = Clock()
+    names = Resolver(addresses_of=failing(LookupFailed("SERVFAIL")), clock=clock)
+    for _ in range(20):
+        assert ask(names, "dead.example").fault is NameFault.NO_ANSWER
+        clock.now += 60
+
+
+def test_names_below_one_domain_are_one_witness():
+    names = names_of(failing(LookupFailed("SERVFAIL")))
+    assert {ask(names, f"h{n}.dead.example").fault for n in range(6)} == {NameFault.NO_ANSWER}
+
+
+def test_an_answer_clears_our_name_service_and_old_witnesses_do_not_count():
+    clock, up = Clock(), [False]
+
+    def look_up(host):
+        if up[0]:
+            return ["192.0.2.1"]
+        raise LookupFailed("SERVFAIL")
+
+    names = Resolver(addresses_of=look_up, clock=clock)
+    ask(names, "a.one.example"), ask(names, "a.two.example")
+    clock.now += 121
+    assert ask(names, "a.three.example").fault is NameFault.NO_ANSWER
+    ask(names, "a.four.example")
+    up[0] = True
+    ask(names, "good.five.example")
+    up[0] = False
+    clock.now += 11
+    assert ask(names, "a.six.example").fault is NameFault.NO_ANSWER
 
 
 @pytest.mark.parametrize(
     ("canary", "fault"), [(["192.0.2.1"], NameFault.NO_ANSWER), (None, NameFault.RESOLVER)], ids=["alive", "dead"]
 )
-def test_the_canary_decides_where_there_is_no_other_evidence(canary, fault):
+def test_a_canary_is_a_witness_for_either_side(canary, fault):
     def look_up(host):
         if host == "canary.example" and canary:
             return canary
         raise LookupFailed("SERVFAIL")
 
     names = Resolver(ResolverConfig(canary="canary.example"), addresses_of=look_up)
-    assert ask(names, "only.example").fault is fault
+    ask(names, "a.one.example")
+    assert ask(names, "a.two.example").fault is fault
+
+
+def test_no_name_is_asked_that_nobody_named():
+    asked = []
+
+    def look_up(host):
+        asked.append(host)
+        raise LookupFailed("SERVFAIL")
+
+    ask(Resolver(addresses_of=look_up), "only.example")
+    assert asked == ["only.example"]
 
 
 def test_old_addresses_serve_while_our_resolver_is_down():
@@ -133,11 +180,11 @@ def test_old_addresses_serve_while_our_resolver_is_down():
     clock.now += 60
     assert ask(names, "a.example").addresses == ("127.0.0.1",)
     clock.now += 3600
-    assert ask(names, "a.example").fault is NameFault.RESOLVER
+    assert ask(names, "a.example").addresses == ()
 
 
 def test_a_resolver_that_raises_nonsense_is_still_an_answer():
-    assert ask(names_of(failing(ZeroDivisionError())), "a.example").fault is NameFault.RESOLVER
+    assert ask(names_of(failing(ZeroDivisionError())), "a.example").fault is NameFault.NO_ANSWER
 
 
 def test_the_table_of_names_is_bounded():
@@ -202,8 +249,8 @@ def test_a_name_that_was_never_asked_is_not_to_blame():
 
 
 def test_our_resolver_down_is_an_own_fault_and_charges_nobody():
-    result = fly("http://a.example/", names=names_of(failing(LookupFailed("down"))))
-    assert (result.failure, result.request_sent) == (Failure.OWN_FAULT, False)
+    result = fly("http://a.example/", names=names_of(failing(LookupFailed("down")), witnesses=1))
+    assert (result.failure, result.rule, result.request_sent) == (Failure.OWN_FAULT, "name_service", False)
 
 
 def test_a_name_that_changes_its_mind_never_reaches_the_second_address():

@@ -10,10 +10,12 @@ from django.db import connection
 from delivery import events
 from delivery.engine import drain as drains
 from delivery.engine import process, settle
+from delivery.engine.claiming import Claimer
+from delivery.engine.drain import Drain
 from delivery.engine.messages import TransferConfig
 from delivery.engine.resolver import Resolver, ResolverConfig
 from delivery.engine.transfer import Transfers
-from delivery.models import Attempt, Delivery
+from delivery.models import Attempt, Delivery, EndpointHealth
 from delivery.tests.engine.conftest import LOOPBACK, new_drain
 from kernel import lookup
 
@@ -58,8 +60,8 @@ def test_a_claim_that_was_committed_but_not_heard_of_is_given_back(make_endpoint
 
     real, deaf = Claimer.claim, []
 
-    def claim(self, slots, token, *memory):
-        answer = real(self, slots, token, *memory)
+    def claim(self, slots, token, *memory, **options):
+        answer = real(self, slots, token, *memory, **options)
         if not deaf:
             deaf.append(1)
             raise psycopg_lost()
@@ -95,22 +97,39 @@ def test_a_settle_whose_answer_was_lost_is_written_once(make_endpoint, sink, dra
     assert Attempt.objects.count() == 5
 
 
-def test_a_resolver_that_is_down_costs_nobody_an_attempt(make_endpoint, drain):
-    def silent(_host: str) -> list[str]:
-        raise lookup.LookupFailed("no answer")
+def silent(_host: str) -> list[str]:
+    raise lookup.LookupFailed("no answer")
 
-    make_endpoint("http://receiver.example/", max_attempts=1)
-    events.record("a.b", {}, subscriber="acme")
-    names = Resolver(ResolverConfig(canary="also.silent.example"), allowed_networks=LOOPBACK, addresses_of=silent)
-    engine, transfers = new_drain()
-    engine._transfers = Transfers(names, TransferConfig(allowed_networks=LOOPBACK))
+
+def drain_with(names: Resolver) -> None:
+    transfers = Transfers(names, TransferConfig(allowed_networks=LOOPBACK))
     try:
-        engine.run()
+        Drain(transfers, Claimer(), linger_seconds=0.0).run()
     finally:
-        engine._transfers.close()
         transfers.close()
+
+
+def test_a_resolver_that_is_down_costs_nobody_an_attempt(make_endpoint):
+    names = Resolver(ResolverConfig(witnesses=2), allowed_networks=LOOPBACK, addresses_of=silent)
+    asked = threading.Event()
+    names.ask("already.silent.example", lambda _host: asked.set())
+    assert asked.wait(5)
+    make_endpoint("http://receiver.other/", max_attempts=1)
+    events.record("a.b", {}, subscriber="acme")
+    drain_with(names)
     delivery = Delivery.objects.get()
     assert (delivery.state, delivery.attempt_count, delivery.last_outcome) == ("failed", 0, "own_fault")
+    health = EndpointHealth.objects.get()
+    assert (health.own_fault_kind, health.own_fault_count) == ("name_service", 1)
+    assert health.throttled_until is not None  # it waits, and does not go round and round
+
+
+def test_a_name_that_fails_alone_is_charged(make_endpoint):
+    make_endpoint("http://receiver.example/", max_attempts=1)
+    events.record("a.b", {}, subscriber="acme")
+    drain_with(Resolver(allowed_networks=LOOPBACK, addresses_of=silent))
+    delivery = Delivery.objects.get()
+    assert (delivery.state, delivery.attempt_count, delivery.last_outcome) == ("dead_letter", 1, "dns")
 
 
 def test_a_result_that_cannot_be_written_takes_no_other_along(make_endpoint, sink, drain, monkeypatch):

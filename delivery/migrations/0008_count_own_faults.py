@@ -1,0 +1,28 @@
+"""Faults of our own in a row at an endpoint: what it is, how many, since when."""
+
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("delivery", "0006_attempt_cycle"),
+    ]
+
+    operations = [
+        migrations.AddField(
+            model_name="endpointhealth",
+            name="own_fault_kind",
+            field=models.CharField(blank=True, default="", help_text="What of ours failed here last.", max_length=30),
+            preserve_default=False,
+        ),
+        migrations.AddField(
+            model_name="endpointhealth",
+            name="own_fault_count",
+            field=models.PositiveIntegerField(default=0, help_text="Faults of ours in a row."),
+        ),
+        migrations.AddField(
+            model_name="endpointhealth",
+            name="own_fault_since",
+            field=models.DateTimeField(blank=True, null=True),
+        ),
+    ]
