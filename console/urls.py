@@ -5,7 +5,8 @@ from typing import Any
 
 from django.urls import URLPattern, path
 
-from console.health import checks, metrics
+from console.api import metrics
+from console.health import checks
 from console.pages import operations, views
 
 

@@ -16,10 +16,9 @@ from tasks import kinds
 from tasks.engine import wake
 from tasks.errors import BadBatch, InvalidInput
 from tasks.kinds import Kind
-from tasks.models import Batch, KindPolicy, Task, Transition
+from tasks.models import MAX_BATCH, Batch, KindPolicy, Task, Transition
 from tasks.states import Cause, State
 
-MAX_BATCH = 10_000
 MAX_ERRORS = 100  # a list of ten thousand wrong rows helps nobody
 MAX_REFERENCE, MAX_SUBSCRIBER = 200, 100
 CHUNK = 2_000
