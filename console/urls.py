@@ -5,7 +5,8 @@ from typing import Any
 
 from django.urls import URLPattern, path
 
-from console.health import checks, metrics
+from console.api import metrics
+from console.health import checks
 from console.pages import operations, views
 
 
@@ -20,7 +21,7 @@ urlpatterns: list[URLPattern] = [
     *both("batches/<int:batch_id>", views.batch, "batch"),
     *both("dead-letters", views.dead_letter_groups, "dead-letters"),
     *both("journeys/<slug:correlation_id>", views.journey, "journey"),
-    *both("alerts/<int:alert_id>/<slug:verb>", views.settle_alert, "settle-alert"),
+    *both("alerts/<int:alert_id>/<slug:verb>", views.alert_verb, "alert-verb"),
     *both("operations/new", operations.new, "operation-new"),
     *both("operations/<int:operation_id>", operations.operation, "operation"),
     *both("operations/<int:operation_id>/steer", operations.steer, "operation-steer"),

@@ -17,6 +17,8 @@ from tasks.states import (
     State,
 )
 
+MAX_BATCH = 10_000  # tasks of one batch
+
 
 class Batch(models.Model):
     """A group of tasks of one kind. `counts` always equals a recount of its tasks by state."""

@@ -16,10 +16,9 @@ from tasks import kinds
 from tasks.engine import wake
 from tasks.errors import BadBatch, InvalidInput
 from tasks.kinds import Kind
-from tasks.models import Batch, KindPolicy, Task, Transition
+from tasks.models import MAX_BATCH, Batch, KindPolicy, Task, Transition
 from tasks.states import Cause, State
 
-MAX_BATCH = 10_000
 MAX_ERRORS = 100  # a list of ten thousand wrong rows helps nobody
 MAX_REFERENCE, MAX_SUBSCRIBER = 200, 100
 CHUNK = 2_000
@@ -49,7 +48,7 @@ def submit(
     with transaction.atomic():
         task.save()
         _log([task], cause, actor or caller)
-        _tell(found, f"task:{task.pk}")
+        _hint_and_wake(found, f"task:{task.pk}")
     return task
 
 
@@ -91,7 +90,7 @@ def submit_batch(
             task.caller, task.subscriber, task.correlation_id = batch.caller, subscriber, batch.correlation_id
         Task.objects.bulk_create(tasks, batch_size=CHUNK)
         _log(tasks, cause, actor or caller)
-        _tell(found, f"batch:{batch.pk}")
+        _hint_and_wake(found, f"batch:{batch.pk}")
     return batch
 
 
@@ -161,6 +160,6 @@ def _log(tasks: list[Task], cause: Cause, actor: str) -> None:
     Transition.objects.bulk_create(rows, batch_size=CHUNK)
 
 
-def _tell(kind: Kind, topic: str) -> None:
+def _hint_and_wake(kind: Kind, topic: str) -> None:
     touched(topic, "tasks", "stats")
     wake.after_commit(wake.START if kind.is_external else wake.RUN_INTERNAL)

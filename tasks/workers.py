@@ -9,8 +9,8 @@ from collections.abc import Callable
 from celery import shared_task
 from celery.worker import state as worker_state
 
-from tasks import kinds
-from tasks.engine import clock, execution, lifecycle, rescue, schedules, wake
+from tasks import kinds, schedules
+from tasks.engine import clock, execution, lifecycle, rescue, wake
 from tasks.engine.worker_loop import Stream, run_streams
 from tasks.external import adoption, cancelling, fetching, reconcile, starting
 from tasks.models import Task

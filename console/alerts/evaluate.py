@@ -34,12 +34,12 @@ def evaluate(now: datetime) -> None:
             looked_at.append(name)
         except Exception as error:  # noqa: BLE001 - one broken rule must not silence the others; its alerts stay as they are
             log.error("alert_rule_failed", rule=name, error=type(error).__name__)  # its text may quote rows
-    settle(findings, looked_at, now)
+    _apply(findings, looked_at, now)
     heartbeat.beat_once(heartbeat.EVALUATOR, process="evaluator")
     heartbeat.sweep()
 
 
-def settle(findings: Iterable[Finding], rules: Iterable[str], now: datetime) -> None:
+def _apply(findings: Iterable[Finding], rules: Iterable[str], now: datetime) -> None:
     """Make the open alerts of these rules equal these findings."""
     with transaction.atomic():
         if not _alone():

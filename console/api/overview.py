@@ -182,14 +182,14 @@ class AlertViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Ge
     @extend_schema(request=AlertReasonSerializer, responses=AlertSerializer)
     @action(detail=True, methods=["post"])
     def acknowledge(self, request: Request, pk: str = "") -> Response:
-        return self._settle(request, evaluate.acknowledge, "It is acknowledged or resolved already.")
+        return self._steer(request, evaluate.acknowledge, "It is acknowledged or resolved already.")
 
     @extend_schema(request=AlertReasonSerializer, responses=AlertSerializer)
     @action(detail=True, methods=["post"])
     def resolve(self, request: Request, pk: str = "") -> Response:
-        return self._settle(request, evaluate.resolve, "It is resolved already.")
+        return self._steer(request, evaluate.resolve, "It is resolved already.")
 
-    def _settle(self, request: Request, verb: Any, otherwise: str) -> Response:
+    def _steer(self, request: Request, verb: Any, otherwise: str) -> Response:
         need(request, "console.change_alert")
         asked = AlertReasonSerializer(data=request.data)
         asked.is_valid(raise_exception=True)

@@ -108,7 +108,7 @@ def journey(request: HttpRequest, viewer: Viewer, correlation_id: str) -> HttpRe
 
 @require_POST
 @console_page(READ_ALERTS)
-def settle_alert(request: HttpRequest, viewer: Viewer, alert_id: int, verb: str) -> HttpResponse:
+def alert_verb(request: HttpRequest, viewer: Viewer, alert_id: int, verb: str) -> HttpResponse:
     """Acknowledge or resolve, then back to the start page."""
     if not request.user.has_perm("console.change_alert"):
         raise PermissionDenied("You may not settle alerts.")

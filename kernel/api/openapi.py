@@ -57,11 +57,11 @@ def tell_refusals(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     for operations in result["paths"].values():
         for operation in operations.values():
             if isinstance(operation, dict) and "responses" in operation:
-                _tell(operation["responses"])
+                _add_refusal(operation["responses"])
     return result
 
 
-def _tell(responses: dict[str, Any]) -> None:
+def _add_refusal(responses: dict[str, Any]) -> None:
     for response in responses.values():
         body = response.get("content", {}).get("application/json")
         if body and body.get("schema", {}).get("$ref") == PROBLEM:

@@ -130,7 +130,7 @@ class UnitOfWork:
                 *announcements.of_batches(completed)]  # fmt: skip
         if news:
             events.record_many(news)
-        self._tell(moves, waiting)
+        self._hint_and_wake(moves, waiting)
 
     def _write_tasks(self) -> None:
         groups: dict[tuple[Step, frozenset[str]], list[Task]] = {}
@@ -172,7 +172,7 @@ class UnitOfWork:
             attempt=move.task.attempt_count,
         )
 
-    def _tell(self, moves: list[Move], waiting: bool) -> None:
+    def _hint_and_wake(self, moves: list[Move], waiting: bool) -> None:
         tasks = [move.task for move in moves] + [task for task, _ in self._amended.values()]
         if not tasks:
             return

@@ -12,7 +12,7 @@ from typing import Any
 from kernel.parsing import HostileJSON, strict_loads
 from tasks.errors import InvalidInput
 from tasks.kinds import Kind
-from tasks.submit import MAX_BATCH
+from tasks.models import MAX_BATCH
 
 Item = dict[str, Any]
 Row = tuple[int, dict[str, Any], str]  # line number, input, reference

@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from console.live import consumers, hub, viewers
-from console.live.routing import websocket_application
+from console.routing import websocket_application
 from console.tests.communicator import WebsocketCommunicator
 from console.tests.conftest import allow, make_batch
 from kernel.live_hints import touched

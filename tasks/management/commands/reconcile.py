@@ -27,11 +27,11 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(json.dumps(report.shown(), ensure_ascii=False, default=str))
         else:
-            self._tell(report, options["dry_run"])
+            self._print(report, options["dry_run"])
         if report.unreachable:
             raise SystemExit(1)
 
-    def _tell(self, report: ReconcileReport, dry_run: bool) -> None:
+    def _print(self, report: ReconcileReport, dry_run: bool) -> None:
         if not report.asked and not report.unreachable:
             self.stdout.write("No external job is open; there is nothing to ask about.")
         else:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tasks.engine import schedules
+from tasks import schedules
 from tasks.models import Schedule, ScheduleRun, Task
 
 pytestmark = pytest.mark.django_db
