@@ -316,3 +316,21 @@ def test_a_list_is_not_narrowed_by_what_its_filters_do_not_offer(person, kind, l
 def test_what_the_filters_offer_works(person, kind, lookup):
     address = f"{reverse(f'admin:delivery_{kind}_changelist')}?{lookup}"
     assert person(f"view_{kind}").get(address).status_code == 200
+
+
+def test_the_page_of_an_attempt_tells_what_the_wire_said(admin_client):
+    delivery = factories.delivery(factories.endpoint(), state="delivered")
+    attempt = factories.attempt(
+        delivery, outcome="delivered", status_code=200, request_sent=True, note="Header without colon"
+    )
+    page = admin_client.get(f"/admin/delivery/attempt/{attempt.pk}/change/").content.decode()
+    assert "Header without colon" in page and "Request sent" in page
+    page = admin_client.get(f"/admin/delivery/delivery/{delivery.pk}/change/").content.decode()
+    assert "counts all the same: Header without colon" in page
+
+
+def test_an_answer_that_we_cut_is_marked_on_the_page(admin_client):
+    delivery = factories.delivery(factories.endpoint(), state="dead_letter")
+    factories.attempt(delivery, status_code=500, response_head=b"z" * 16 * 1024, response_truncated=True)
+    page = admin_client.get(f"/admin/delivery/delivery/{delivery.pk}/change/").content.decode()
+    assert "only its first 16 KiB are kept" in page
