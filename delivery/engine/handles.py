@@ -196,7 +196,7 @@ class Handle:
             number, message = pycurl.E_GOT_NOTHING, _DROPPED  # it wanted to repeat the request, and was not allowed to
         if is_not_http1(number, message):
             message = self._no_http1()
-        elif info(pycurl.RESPONSE_CODE) >= 200 and (flaw := flaw_of(number, message)):
+        elif self.is_sent and info(pycurl.RESPONSE_CODE) >= 200 and (flaw := flaw_of(number, message)):
             result = self.result(None, "")
             result.flaw, result.is_whole = flaw, False
             return result
@@ -258,7 +258,7 @@ class Handle:
             max(0, tls - connect) / 1000 if tls else 0.0,
             max(0, first - before) / 1000 if first else 0.0,
             dns_ms + info(pycurl.TOTAL_TIME_T) / 1000,
-            self.flaw,
+            self.flaw if failure is None else "",
         )
 
     def release(self) -> bool:

@@ -336,3 +336,21 @@ def test_a_client_certificate_is_judged_stored_and_never_shown(admin_client, tmp
     admin_client.post(page, _form(name="Renamed"))
     endpoint.refresh_from_db()
     assert (endpoint.name, endpoint.client_certificate.strip()) == ("Renamed", one.strip())
+
+
+def test_the_page_of_an_attempt_tells_what_the_wire_said(admin_client):
+    delivery = factories.delivery(factories.endpoint(), state="delivered")
+    attempt = factories.attempt(
+        delivery, outcome="delivered", status_code=200, request_sent=True, note="Header without colon"
+    )
+    page = admin_client.get(f"/admin/delivery/attempt/{attempt.pk}/change/").content.decode()
+    assert "Header without colon" in page and "Request sent" in page
+    page = admin_client.get(f"/admin/delivery/delivery/{delivery.pk}/change/").content.decode()
+    assert "counts all the same: Header without colon" in page
+
+
+def test_an_answer_that_we_cut_is_marked_on_the_page(admin_client):
+    delivery = factories.delivery(factories.endpoint(), state="dead_letter")
+    factories.attempt(delivery, status_code=500, response_head=b"z" * 16 * 1024, response_truncated=True)
+    page = admin_client.get(f"/admin/delivery/delivery/{delivery.pk}/change/").content.decode()
+    assert "only its first 16 KiB are kept" in page

@@ -8,7 +8,7 @@ import pytest
 
 from delivery.engine.messages import Request
 from delivery.policy.outcomes import Failure
-from delivery.tests.engine.flights import flying, land
+from delivery.tests.engine.flights import flying, land, names_of
 from kernel.tests import hostile
 from kernel.tests.hostile import answering, response, serving
 
@@ -93,6 +93,16 @@ def test_a_thousand_requests_use_their_connections_again():
         assert done + len(land(transfers)) == 1000
         assert max(ids_of(server).values()) == 1
         assert server.connections == 20
+
+
+@pytest.mark.parametrize("addresses", [["::1", "127.0.0.1"], ["127.0.0.1", "::1"], ["127.0.0.2", "127.0.0.1"]])
+def test_the_connection_that_won_among_several_addresses_is_used_again(addresses):
+    names = names_of(lambda host: addresses)
+    with serving(answering(hostile.OK)) as server, flying(names, max_in_flight=1) as transfers:
+        for _ in range(5):
+            transfers.add(Request(server.url(host="two.example"), body=b"x"))
+            assert land(transfers)[0].status == 200
+        assert server.connections == 1
 
 
 def test_a_connection_that_was_closed_while_idle_is_replaced_before_anything_is_sent():

@@ -154,7 +154,7 @@ def test_gzip_is_unpacked_within_the_caps():
 def test_endless_headers_end():
     with serving(hostile.endless_headers) as server:
         result = fly(server.url())
-    assert result.failure is Failure.CONNECTION
+    assert (result.failure, result.flaw) == (Failure.CONNECTION, "")
 
 
 @pytest.mark.parametrize(
