@@ -7,6 +7,7 @@ by the database's clock, the one that the claim compares with.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from delivery.engine.claims import execute, literal
 from delivery.models import Event
@@ -42,8 +43,8 @@ def insert_events(events: Sequence[Event]) -> list[Event]:
     In the order of their uids, whatever the caller's: of two transactions with the same uids one waits for the other,
     and never each for the other. The ids rise in the caller's order, which replays and ordering keys go by.
     """
-    ids = [row[0] for row in execute(_IDS, [len(events)])] if len(events) > 1 else [None] * len(events)
-    placed = sorted(zip(events, sorted(ids) if len(ids) > 1 else ids, strict=True), key=_by_uid)
+    ids: list[Any] = sorted(row[0] for row in execute(_IDS, [len(events)])) if len(events) > 1 else [None] * len(events)
+    placed = sorted(zip(events, ids, strict=True), key=_by_uid)
     lost: list[Event] = []
     for start in range(0, len(placed), CHUNK):
         lost += _insert(placed[start : start + CHUNK])
