@@ -212,3 +212,15 @@ def test_discarding_keeps_the_last_error_beside_its_reason(api, admin_client):
     lifecycle.discard([nameless.pk], actor="ada", reason="")
     nameless.refresh_from_db()
     assert nameless.cancel_reason == "by ada"
+
+
+def test_numbers_and_cycles_are_shown(api, admin_client):
+    delivery = factories.delivery(factories.endpoint(), state="failed", try_count=3, redrive_count=1)
+    factories.attempt(delivery, 1, outcome="throttled", status_code=429)
+    factories.attempt(delivery, 2, outcome="rescued")
+    factories.attempt(delivery, 3, cycle=1)
+    rows = api.get(f"/api/v1/deliveries/{delivery.pk}/attempts/").json()["results"]
+    assert [(row["number"], row["cycle"]) for row in rows] == [(1, 0), (2, 0), (3, 1)]
+    assert api.get(f"/api/v1/deliveries/{delivery.pk}/").json()["try_count"] == 3
+    page = admin_client.get(f"/admin/delivery/delivery/{delivery.pk}/change/").content.decode()
+    assert "Attempt 2" in page and "Attempt 3, after 1 redrive" in page
