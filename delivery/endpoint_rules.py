@@ -14,12 +14,14 @@ from typing import Any
 from django.conf import settings
 
 from delivery.errors import DeliveryError
+from delivery.models import Endpoint
 from delivery.policy.headers import HeaderRefused, check_headers
 from delivery.policy.outcomes import BodyRule
 from delivery.policy.postback import Template, TemplateInvalid, check_template
 from delivery.states import MissingField, RequestForm, RetryProfile
 from kernel.addresses import AddressRefused, Target, check_url
 from kernel.lookup import LookupFailed, NameNotFound, within
+from kernel.secrets import unreadable_fields
 
 LOOKUP_SECONDS = 2.0
 MAX_TEMPLATE = 64 * 1024
@@ -78,6 +80,13 @@ def clean(values: dict[str, Any], standing: dict[str, Any] | None = None) -> dic
     if "url" in cleaned:
         cleaned["host"] = host_of(cleaned["url"])
     return cleaned
+
+
+def standing_of(endpoint: Endpoint) -> dict[str, Any]:
+    """An endpoint's values as `clean` takes them; one that cannot be opened is missing, so that it is asked for."""
+    closed = set(unreadable_fields(endpoint))
+    names = (field.name for field in Endpoint._meta.concrete_fields)
+    return {name: getattr(endpoint, name) for name in names if name not in closed}
 
 
 def check_destination(url: str) -> None:
@@ -185,6 +194,10 @@ def _retry_delays(value: list[int], _whole: dict[str, Any]) -> list[int]:
 def _ordering_key(value: str, _whole: dict[str, Any]) -> str:
     if value and not _FIELD_PATH.fullmatch(value):
         raise Refused("bad_ordering_key", "Name one field of the event, such as data.click_id.")
+    root, _, rest = (value or "").partition(".")
+    if value and not (root == "data" and rest) and value not in ("type", "timestamp"):
+        hint = f"data.{value}" if root not in ("data", "uid") else "data.click_id"
+        raise Refused("unknown_field", f"{value} names nothing in an event: write {hint}, or use type or timestamp.")
     return value
 
 

@@ -21,15 +21,8 @@ from delivery.admin.lists import EstimatingPaginator, ListedFiltersAdmin, is_one
 from delivery.errors import DeliveryError
 from delivery.models import Endpoint
 from delivery.policy.postback import masked
+from delivery.states import EndpointState, in_endpoint_state
 from kernel.confirm import OptionalReasonForm, ReasonForm, actor_of, run_verb
-
-STATES: dict[str, tuple[str, dict[str, Any]]] = {
-    "active": ("active", {"is_held": False}),
-    "paused": ("paused", {"paused_at__isnull": False, "deleted_at": None}),
-    "needs_attention": ("needs attention", {"attention_at__isnull": False, "deleted_at": None}),
-    "disabled": ("disabled", {"disabled_at__isnull": False, "deleted_at": None}),
-    "deleted": ("deleted", {"deleted_at__isnull": False}),
-}
 
 
 class StateFilter(admin.SimpleListFilter):
@@ -39,12 +32,11 @@ class StateFilter(admin.SimpleListFilter):
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, label) for name, (label, _) in STATES.items()]
+        return [(str(word), str(label)) for word, label in EndpointState.choices]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
-        chosen = STATES.get(self.value() or "")
-        if chosen:
-            return queryset.filter(**chosen[1])
+        if self.value() in EndpointState.values:
+            return queryset.filter(in_endpoint_state(str(self.value())))
         on_its_page = request.resolver_match is not None and "object_id" in request.resolver_match.kwargs
         return queryset if on_its_page else queryset.filter(deleted_at=None)
 

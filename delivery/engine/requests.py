@@ -19,6 +19,7 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 
+from delivery import endpoint_secrets
 from delivery.engine.messages import ClientCertificate, Request
 from delivery.models import Endpoint
 from delivery.policy import signing
@@ -53,8 +54,7 @@ class Config:
     template: Template | None
     headers: list[str]
     secret: str
-    previous_secret: str
-    previous_until: float
+    earlier_secrets: tuple[tuple[str, float], ...]  # and until when each signs, Unix seconds
     timeout_ms: int
     lease_seconds: float
     max_attempts: int
@@ -69,10 +69,10 @@ class Config:
     ca_certificates: bytes
 
     def secrets(self, now: float) -> list[str]:
-        """Who signs at this moment (Unix seconds): the secret, and during the overlap the one before it."""
-        if self.previous_secret and now < self.previous_until:
-            return [self.secret, self.previous_secret]
-        return [self.secret] if self.secret else []
+        """Who signs at this moment (Unix seconds, the database's): the standing one, and all whose time is not over."""
+        if not self.secret:
+            return []
+        return [self.secret, *(secret for secret, until in self.earlier_secrets if now < until)]
 
 
 @dataclass(slots=True)
@@ -142,8 +142,7 @@ def config_of(endpoint: Endpoint) -> Config:
         template=_template_of(endpoint),
         headers=_standing_headers(endpoint),
         secret=endpoint.secret or "",
-        previous_secret=endpoint.previous_secret or "",
-        previous_until=endpoint.previous_secret_until.timestamp() if endpoint.previous_secret_until else 0.0,
+        earlier_secrets=tuple((one.secret, one.ends_at.timestamp()) for one in endpoint_secrets.earlier(endpoint)),
         timeout_ms=endpoint.timeout_ms,
         lease_seconds=lease_of(endpoint.timeout_ms),
         max_attempts=endpoint.max_attempts,
