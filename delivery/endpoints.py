@@ -1,8 +1,9 @@
 """The verbs of an endpoint: create, update, pause, resume, enable, rotate or end a secret, delete, test.
 
 Each takes who did it and why, is one transaction, counts `version` up (engines cache by it), and leaves one line
-`operator_verb` in the log. Replay is in `delivery.replays`. No verb writes a delivery's state: that is `delivery.lifecycle`'s. No verb asks the name
-service: the edges do, with `endpoint_rules.check_destination`, before the transaction.
+`operator_verb` in the log. Replay is in `delivery.replays`. No verb writes a delivery's state: that is
+`delivery.lifecycle`'s. No verb asks the name service: the edges do, with `endpoint_rules.check_destination`, before
+the transaction.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
+from kernel.admin_forms import OnlyChangesAdmin
 from kernel.auth import Scope, create_key
 from kernel.confirm import run_verb
 from kernel.models import ApiKey
@@ -32,7 +33,7 @@ class ApiKeyForm(forms.ModelForm):
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(ModelAdmin):
+class ApiKeyAdmin(OnlyChangesAdmin, ModelAdmin):
     form = ApiKeyForm
     list_display = ("name", "key_id", "status", "subscriber", "scope_words", "last_used_at", "created_at")
     list_filter = ("is_demo",)

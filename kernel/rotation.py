@@ -1,12 +1,14 @@
 """Re-encrypt every stored secret under the first master key, so that an old one can be removed.
 
 Works row by row in bounded chunks and may be stopped and repeated. A row that changed meanwhile is left alone: its
-writer used the first key already.
+writer used the first key already. A secret that no key opens is passed over and named; the others must not wait for it.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+from cryptography.fernet import InvalidToken
 from django.apps import apps
 from django.db import models
 from django.db.models import F, TextField, Value
@@ -38,18 +40,23 @@ def places() -> list[Place]:
     ]
 
 
-def rotate(place: Place, progress: Callable[[int], None] = lambda done: None) -> int:
-    """Re-encrypt one column; returns how many secrets. Raises InvalidToken's parent where no key opens one."""
+def rotate(place: Place, progress: Callable[[int], None] = lambda done: None) -> tuple[int, list[Any]]:
+    """Re-encrypt one column; returns how many secrets, and the ids of the rows whose secret no key opens."""
     done, last = 0, None
+    closed: list[Any] = []
     stored = Cast(F(place.field), TextField())
     rows = place.model._base_manager.annotate(stored=stored).exclude(stored="").exclude(stored=None)
     while True:
         chunk = rows if last is None else rows.filter(pk__gt=last)
         tokens = list(chunk.order_by("pk").values_list("pk", "stored")[:CHUNK])
         if not tokens:
-            return done
+            return done, closed
         for pk, token in tokens:
-            fresh = Value(reencrypt(token), output_field=TextField())
+            try:
+                fresh = Value(reencrypt(token), output_field=TextField())
+            except InvalidToken:
+                closed.append(pk)
+                continue
             done += rows.filter(pk=pk, stored=token).update(**{place.field: fresh})
         last = tokens[-1][0]
         progress(done)

@@ -121,8 +121,10 @@ class EncryptedTextField(models.TextField):
 
     def value_from_object(self, obj: models.Model) -> Any:
         """For forms: an unreadable value is shown as none, so that a new one can be written."""
-        value = obj.__dict__.get(self.attname)
-        return self.get_default() if isinstance(value, Unreadable) else super().value_from_object(obj)
+        try:
+            return super().value_from_object(obj)
+        except UndecryptableSecret:
+            return self.get_default()
 
     def get_lookup(self, lookup_name: str) -> Any:
         if lookup_name in {"isnull"}:

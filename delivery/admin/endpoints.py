@@ -6,6 +6,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
+from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -14,15 +15,19 @@ from django.utils.html import format_html
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
-from delivery import endpoints, labels, stats
-from delivery.admin.forms import EndpointForm, RotationForm
+from delivery import endpoint_secrets, endpoints, labels, stats
+from delivery.admin.forms import EndpointForm, RotationForm, end_secret_form
 from delivery.admin.health import health_panel
 from delivery.admin.lists import EstimatingPaginator, ListedFiltersAdmin, is_one
 from delivery.errors import DeliveryError
 from delivery.models import Endpoint
 from delivery.policy.postback import masked
 from delivery.states import EndpointState, in_endpoint_state
+from kernel.admin_forms import OnlyChangesAdmin
 from kernel.confirm import OptionalReasonForm, ReasonForm, actor_of, run_verb
+from kernel.secrets import UndecryptableSecret, unreadable_fields
+
+UNREADABLE = "unreadable: no master key opens it"
 
 
 class StateFilter(admin.SimpleListFilter):
@@ -42,7 +47,7 @@ class StateFilter(admin.SimpleListFilter):
 
 
 @admin.register(Endpoint)
-class EndpointAdmin(ListedFiltersAdmin):
+class EndpointAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
     form = EndpointForm
     paginator = EstimatingPaginator
     show_full_result_count = False
@@ -60,7 +65,7 @@ class EndpointAdmin(ListedFiltersAdmin):
         "enable_verb",
         "pause_verb",
         "test_verb",
-        {"title": "More", "items": ["rotate_verb", "delete_verb"]},
+        {"title": "More", "items": ["rotate_verb", "end_secret_verb", "delete_verb"]},
     )
     fieldsets = (
         (None, {"fields": ("name", "subscriber", "url", "event_types", "request_form", "signature_scheme")}),
@@ -77,7 +82,7 @@ class EndpointAdmin(ListedFiltersAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Endpoint]:
         rows = super().get_queryset(request).select_related("health")
-        return rows.defer("secret", "previous_secret", "headers", "client_certificate")
+        return rows.defer("secret", "earlier_secrets", "headers", "client_certificate").annotate(read_at=Now())
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         """The day's success of the endpoints on this page, in one read."""
@@ -145,11 +150,14 @@ class EndpointAdmin(ListedFiltersAdmin):
 
     @display(description="URL")
     def masked_url(self, obj: Endpoint) -> str:
-        return masked(obj.url)
+        return UNREADABLE if "url" in unreadable_fields(obj) else masked(obj.url)
 
     @display(description="Headers")
     def header_names(self, obj: Endpoint) -> str:
-        return ", ".join(obj.headers or {}) or "none"
+        try:
+            return ", ".join(obj.headers or {}) or "none"
+        except UndecryptableSecret:
+            return UNREADABLE
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False  # `delete_verb` marks it deleted and cancels what waits; the row stays
@@ -162,7 +170,8 @@ class EndpointAdmin(ListedFiltersAdmin):
         values = {name: form.cleaned_data[name] for name in form.changed_data if name in form.cleaned_data}
         actor = actor_of(request)
         if change:
-            endpoints.update(obj.pk, values, actor=actor)
+            if values:
+                endpoints.update(obj.pk, values, actor=actor)
             return
         made = endpoints.create(actor=actor, **{**values, "url": form.cleaned_data["url"]})
         obj.pk, obj.secret, obj.public_key = made.pk, made.secret, made.public_key
@@ -211,6 +220,15 @@ class EndpointAdmin(ListedFiltersAdmin):
 
     def has_rotate_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
         return request.user.has_perm("delivery.view_secret_endpoint") and self._is(object_id)
+
+    def has_end_secret_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        may = request.user.has_perm("delivery.view_secret_endpoint") and self._is(object_id)
+        return may and (object_id is None or bool(self._earlier(object_id)))
+
+    @staticmethod
+    def _earlier(object_id: Any) -> list[endpoint_secrets.Earlier]:
+        row: Any = Endpoint.objects.annotate(read_at=Now()).get(pk=object_id)
+        return endpoint_secrets.live_earlier(row, row.read_at)
 
     def has_remove_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
         return request.user.has_perm("delivery.delete_endpoint") and self._is(object_id)
@@ -281,14 +299,32 @@ class EndpointAdmin(ListedFiltersAdmin):
     def rotate_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
         def act(actor: str, form: dict[str, Any]) -> HttpResponse:
             overlap = endpoints.SECRET_OVERLAP if form["overlap"] else endpoints.SECRET_OVERLAP * 0
-            rotated = endpoints.rotate_secret(int(object_id), actor=actor, reason=form["reason"], overlap=overlap)
+            said = {"reason": form["reason"], "token": form["token"]}
+            rotated = endpoints.rotate_secret(int(object_id), actor=actor, overlap=overlap, **said)
             return self._shown_once(request, rotated, "Secret rotated")
 
-        says = ["A new signing secret is made and shown once.", "During the overlap both secrets sign."]
+        says = [
+            "A new signing secret is made and shown once.",
+            "During the overlap both sign; earlier secrets keep the time that was promised for them.",
+        ]
         form = RotationForm
         return self._run(
             request, object_id, title="Rotate secret of", says=says, button="Rotate", act=act, form_class=form
         )
+
+    @action(description="End a secret", url_path="end-secret", permissions=["end_secret"], icon="key_off")
+    def end_secret_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        def act(actor: str, form: dict[str, Any]) -> str:
+            endpoints.end_secret(int(object_id), form["secret"], actor=actor, reason=form["reason"])
+            return f"Secret {form['secret']} has ended; it signs nothing more."
+
+        says = [
+            "The secret you choose signs no more, at once. A receiver that has only this one refuses our calls.",
+            "The standing secret cannot be ended: rotate it, and switch the overlap off.",
+        ]
+        form = end_secret_form(self._earlier(object_id))
+        how = {"title": "End a secret of", "button": "End it", "form_class": form, "is_danger": True}
+        return self._run(request, object_id, says=says, act=act, **how)
 
     @action(
         description="Delete", url_path="remove", permissions=["remove"], icon="delete", variant=ActionVariant.DANGER

@@ -189,7 +189,8 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, ApiViews):
         summary="Rotate the signing secret",
         description=(
             "The one before it signs until `overlap_seconds` are over, and every earlier one until the time that was "
-            "promised for it; at most five sign at once. The answer tells the new one, this once; for v1a the public key."
+            "promised for it; at most five sign at once. The answer tells the new one, "
+            "this once; for v1a the public key."
         ),
         request=RotationIn,
         parameters=[IDEMPOTENCY_KEY],
@@ -223,10 +224,8 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, ApiViews):
     @action(detail=True, methods=["post"], url_path="end-secret")
     def end_secret(self, request: Request, pk: str) -> Response:
         need(request, "delivery.view_secret_endpoint")
-        asked = self._valid(EndSecretIn)
-        return self._out(
-            endpoints.end_secret(self.get_object(), asked["id"], actor=self.actor(), reason=asked["reason"])
-        )
+        endpoint, asked = self.get_object(), self._valid(EndSecretIn)
+        return self._out(endpoints.end_secret(endpoint, asked["id"], actor=self.actor(), reason=asked["reason"]))
 
     @extend_schema(summary="Health: breaker, latency, what waits", responses=HealthOut)
     @action(detail=True, methods=["get"], filterset_class=None, pagination_class=None)

@@ -1,5 +1,6 @@
 """Secrets of an endpoint: each signs until the time promised for it, and none of them is ever shown again."""
 
+import io
 from datetime import timedelta
 
 import pytest
@@ -59,9 +60,7 @@ def test_ended_secrets_make_room():
     for _ in range(4):
         endpoint = endpoints.rotate_secret(endpoint, overlap=HOUR, **WHO)
     rows = Endpoint.objects.get().earlier_secrets
-    Endpoint.objects.update(
-        earlier_secrets=[{**row, "ends_at": (_database_now() - HOUR).isoformat()} for row in rows]
-    )
+    Endpoint.objects.update(earlier_secrets=[{**row, "ends_at": (_database_now() - HOUR).isoformat()} for row in rows])
     rotated = endpoints.rotate_secret(endpoint, overlap=HOUR, **WHO)
     assert _signing(rotated) == [rotated.secret, endpoint.secret]
     assert len(rotated.earlier_secrets) == 1
@@ -137,7 +136,7 @@ def test_earlier_secrets_are_encrypted_and_come_with_a_new_master_key(settings):
         assert first.secret not in cursor.fetchone()[0]
     new, old = Fernet.generate_key().decode(), settings.MASTER_KEYS[0]
     settings.MASTER_KEYS = [new, old]
-    call_command("rotate_master_key", stdout=open("/dev/null", "w"))
+    call_command("rotate_master_key", stdout=io.StringIO())
     settings.MASTER_KEYS = [new]
     assert first.secret in _signing(first)
 
@@ -148,8 +147,10 @@ def test_the_migration_keeps_a_running_overlap_both_ways(transactional_db, djang
     def move(name):
         executor = MigrationExecutor(connection)
         executor.migrate([("delivery", name)])
-        return MigrationExecutor(connection).loader.project_state([("delivery", name)]).apps.get_model(
-            "delivery", "Endpoint"
+        return (
+            MigrationExecutor(connection)
+            .loader.project_state([("delivery", name)])
+            .apps.get_model("delivery", "Endpoint")
         )
 
     newest = MigrationExecutor(connection).loader.graph.leaf_nodes("delivery")

@@ -14,6 +14,7 @@ from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminSelectWidget
 
+from kernel.admin_forms import OnlyChangesAdmin
 from kernel.live_hints import touched
 from tasks import kinds, providers
 from tasks.admin.actions import Action, on_one
@@ -68,7 +69,7 @@ class PolicyForm(forms.ModelForm):
 
 
 @admin.register(KindPolicy)
-class KindPolicyAdmin(ModelAdmin):
+class KindPolicyAdmin(OnlyChangesAdmin, ModelAdmin):
     form = PolicyForm
     list_display = ("title", "switch", "provider_words", "concurrency", "rate", "attempt_limit", "timeout")
     list_fullwidth = True
@@ -95,8 +96,7 @@ class KindPolicyAdmin(ModelAdmin):
         return False
 
     def save_model(self, request: HttpRequest, obj: KindPolicy, form: Any, change: bool) -> None:
-        """Only what was changed: pause and hold may be set by others while the form is open."""
-        obj.save(update_fields=[*form.changed_data, "updated_at"] if change else None)
+        super().save_model(request, obj, form, change)
         wake.after_commit("tasks.start", "tasks.run_internal")
 
     @display(description="Kind", ordering="kind")
