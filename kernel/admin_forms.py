@@ -119,8 +119,9 @@ class OnlyChangesForm(forms.ModelForm):
         data: Any = self.data.copy()  # type: ignore[attr-defined]  # a QueryDict
         hidden: Any = field.hidden_widget()
         key, value = self.add_initial_prefix(name), field.prepare_value(self._now(name))
-        if isinstance(hidden, forms.MultiWidget):
-            for number, (part, widget) in enumerate(zip(hidden.decompress(value), hidden.widgets, strict=True)):
+        if isinstance(field, forms.MultiValueField):
+            parts: Any = zip(hidden.decompress(value), hidden.widgets, strict=True)
+            for number, (part, widget) in enumerate(parts):
                 data[f"{key}_{number}"] = widget.format_value(part) or ""
         elif isinstance(hidden, forms.MultipleHiddenInput):
             data.setlist(key, [str(one) for one in value or ()])

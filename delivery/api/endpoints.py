@@ -38,6 +38,7 @@ from delivery.states import EndpointState, in_endpoint_state
 from kernel.auth import HasScope, narrow, subscriber_for
 from kernel.idempotency import idempotent
 from kernel.openapi import IDEMPOTENCY_KEY, problem
+from kernel.parsing import ExactJSONParser
 
 STORED_HEALTH = (
     "consecutive_failures",
@@ -264,7 +265,7 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, ApiViews):
         request=PreviewIn,
         responses={200: PreviewOut, 400: problem("The template or the event does not allow it")},
     )
-    @action(detail=True, methods=["post"], url_path="preview-postback")
+    @action(detail=True, methods=["post"], url_path="preview-postback", parser_classes=[ExactJSONParser])
     def preview_postback(self, request: Request, pk: str) -> Response:
         need(request, "delivery.view_payload_event")
         endpoint, asked = self.get_object(), self._valid(PreviewIn)

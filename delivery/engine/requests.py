@@ -7,7 +7,6 @@ the event, or of the rendered postback. What it builds is secret: never log a UR
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import random
 import re
@@ -30,6 +29,7 @@ from delivery.policy.postback import Template, render
 from delivery.policy.ratelimit import Rate
 from delivery.policy.retry import Schedule, schedule_for
 from delivery.states import RequestForm
+from kernel import exact_numbers
 from kernel.secrets import UndecryptableSecret
 
 LEASE_FACTOR = 3  # well above the transfer's own deadline, and still a crash is rescued soon
@@ -199,7 +199,7 @@ def build(claimed: Claimed) -> Request:
     config = claimed.config
     url, body = config.url, claimed.payload
     if config.template is not None:
-        rendered = render(config.template, {**json.loads(claimed.payload), "uid": claimed.uid})
+        rendered = render(config.template, {**exact_numbers.loads(claimed.payload), "uid": claimed.uid})
         url, body = rendered.url, rendered.body
     moment = int(claimed.began_at)
     headers = [

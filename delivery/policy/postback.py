@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 from kernel.addresses import AddressRefused, split_url
+from kernel.exact_numbers import Number
 
 _FIELD = re.compile(r"\{([A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*)\}")
 _ROOTS = frozenset({"data", "type", "timestamp", "uid"})
@@ -125,6 +126,8 @@ def _plain(name: str, envelope: Mapping[str, Any]) -> str | None:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return json.dumps(value)
+    if isinstance(value, Number):
+        return value.text
     raise FieldRefused("not_plain", name, f"{name} is a list or object; a postback's field must be a plain value.")
 
 

@@ -95,6 +95,11 @@ def test_preview_postback(run):
         run("preview_postback", str(endpoint.pk), factories.event().uid)
 
 
+def test_publish_keeps_the_text_of_numbers(run):
+    run("publish", "order.paid", '{"sum": 1.50, "n": -0, "x": 0.1234567890123456789}', "--json")
+    assert bytes(Event.objects.get().payload).endswith(b'"data":{"sum":1.50,"n":-0,"x":0.1234567890123456789}}')
+
+
 def test_create_api_key(run):
     made = run("create_api_key", "ci", "--scopes", "tasks:read,events:write", "--subscriber", "acme", "--json")
     key = ApiKey.objects.get(key_id=made["key_id"])

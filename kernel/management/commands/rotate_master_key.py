@@ -39,8 +39,8 @@ class Command(BaseCommand):
         if closed:
             more = f" and {len(closed) - NAMED:,} more" if len(closed) > NAMED else ""
             raise CommandError(
-                f"None of the {len(settings.MASTER_KEYS)} master keys opens: {', '.join(closed[:NAMED])}{more}. Put the "
-                "key they were made with back at the end of MASTER_KEYS and run this again, or set them anew. All "
+                f"None of the {len(settings.MASTER_KEYS)} master keys opens: {', '.join(closed[:NAMED])}{more}. Put "
+                "the key they were made with back at the end of MASTER_KEYS and run this again, or set them anew. All "
                 "others are under the first key now."
             )
         if options["json"]:
