@@ -45,8 +45,11 @@ def finite(text: str) -> float:
 
 def exact_float(text: str) -> float | Number:
     """For `parse_float` of `json.loads`. Raises TooLarge."""
-    number = finite(text)
-    return number if repr(number) == text else Number(text)
+    number = float(text)
+    if repr(number) == text:
+        return number
+    finite(text)
+    return Number(text)
 
 
 def exact_int(text: str) -> int | Number:
