@@ -28,7 +28,7 @@ MAX_TEMPLATE = 64 * 1024
 MAX_BODY_RULE = 4_000
 
 _ONE_LINE = re.compile(r"[\x20-\x7e]*")
-_EVENT_TYPE = re.compile(r"\*|[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*(\.\*)?")
+EVENT_TYPE = re.compile(r"\*|[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*(\.\*)?")
 _FIELD_PATH = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
 _LIMITS: dict[str, tuple[int, int, str]] = {
@@ -151,7 +151,7 @@ def _body_template(value: str, _whole: dict[str, Any]) -> str:
 def _event_types(value: list[str], _whole: dict[str, Any]) -> list[str]:
     wanted = list(dict.fromkeys(text.strip() for text in value if text.strip()))
     for text in wanted:
-        if not _EVENT_TYPE.fullmatch(text):
+        if not EVENT_TYPE.fullmatch(text):
             raise Refused("bad_event_type", f"{text[:60]!r} is no event type. Write task.succeeded, task.* or *.")
     return wanted
 

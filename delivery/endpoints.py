@@ -30,6 +30,7 @@ from delivery.policy.outcomes import REFUSALS
 from delivery.replays import TEST_EVENT, Replayed, replay
 from kernel import correlation
 from kernel.live_hints import touched
+from kernel.secrets import unreadable_fields
 
 __all__ = [
     "Replayed",
@@ -183,7 +184,10 @@ def delete(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> int:
         current.deleted_at = timezone.now()
         current.secret, current.earlier_secrets = "", None
         current.hold_reason = DELETED
-        _save(current, "deleted_at", "hold_reason", "secret", "earlier_secrets")
+        lost = unreadable_fields(current)  # nobody will mend them any more
+        for name in lost:
+            setattr(current, name, None if name == "headers" else "")
+        _save(current, "deleted_at", "hold_reason", "secret", "earlier_secrets", *lost)
         _changed(current, "delete", actor, reason)
     cancelled, deadline = 0, time.monotonic() + CANCEL_BUDGET_SECONDS
     while chunk := lifecycle.cancel_for_endpoint(current.pk, actor=actor, reason=DELETED):

@@ -53,6 +53,15 @@ def decrypt(token: str) -> str:
     return _decrypt(token, tuple(settings.MASTER_KEYS))
 
 
+def is_readable(token: str) -> bool:
+    """Whether a master key opens it."""
+    try:
+        master_keyring().decrypt(token.encode())
+    except InvalidToken:
+        return False
+    return True
+
+
 def reencrypt(token: str) -> str:
     """The same secret under the first master key."""
     return master_keyring().rotate(token.encode()).decode()

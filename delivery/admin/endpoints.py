@@ -96,7 +96,8 @@ class EndpointAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
 
     @display(description="Endpoint", ordering="id")
     def label(self, obj: Endpoint) -> str:
-        return format_html("<strong>{}</strong><br>{}", obj.name or f"Endpoint {obj.pk}", obj.host)
+        unreadable = " · unreadable" if unreadable_fields(obj) else ""
+        return format_html("<strong>{}</strong><br>{}{}", obj.name or f"Endpoint {obj.pk}", obj.host, unreadable)
 
     @display(description="State", label=labels.ENDPOINT_COLOURS)
     def state_badge(self, obj: Endpoint) -> str:

@@ -10,6 +10,7 @@ from rest_framework import serializers
 from delivery import endpoint_secrets, endpoints
 from delivery.api.base import may_see_urls
 from delivery.api.serializers import ReasonIn, Strict
+from delivery.endpoint_rules import EVENT_TYPE
 from delivery.models import Endpoint
 from delivery.policy.postback import masked
 from delivery.states import EndpointState, MissingField, SignatureScheme
@@ -173,7 +174,9 @@ class ReplayIn(ReasonIn):
     events = serializers.ListField(child=serializers.RegexField("^[0-9]{1,18}$"), required=False, max_length=10_000)
     since = serializers.DateTimeField(required=False)
     until = serializers.DateTimeField(required=False)
-    types = serializers.ListField(child=serializers.CharField(max_length=100), required=False, max_length=100)
+    types = serializers.ListField(
+        child=serializers.RegexField(rf"^({EVENT_TYPE.pattern})$", max_length=100), required=False, max_length=100
+    )
     after = serializers.RegexField("^[0-9]{1,18}$", required=False, default="0", help_text="`next_after` of the last.")
 
 

@@ -69,7 +69,8 @@ def check_template(template: Template) -> tuple[str, ...]:
         raise TemplateInvalid("field_in_host", "A field may stand in the path or query, not in the host.")
     fields = tuple(dict.fromkeys(_FIELD.findall(template.url) + _FIELD.findall(template.body)))
     for name in fields:
-        if name.partition(".")[0] not in _ROOTS or name == "data":
+        root, _, rest = name.partition(".")
+        if root not in _ROOTS or (root == "data") != bool(rest):
             raise TemplateInvalid("unknown_field", f"{{{name}}} is unknown: use data.…, type, timestamp or uid.")
     rest = _FIELD.sub("", template.url)
     if "{" in rest or "}" in rest:

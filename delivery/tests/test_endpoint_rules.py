@@ -32,6 +32,8 @@ def _refusal(**values):
         ({"url": "https://example.com/{data.id}"}, "url", "not_a_postback"),
         ({"url": "https://{data.host}/", "request_form": "postback"}, "url", "field_in_host"),
         ({"url": "https://e.com/{oops}", "request_form": "postback"}, "url", "unknown_field"),
+        ({"url": "https://e.com/{uid.x}", "request_form": "postback"}, "url", "unknown_field"),
+        ({"url": "https://e.com/", "body_template": "{type.x}", "request_form": "postback"}, "url", "unknown_field"),
         ({"url": "https://e.com/{data.a", "request_form": "postback"}, "url", "brace"),
         ({"headers": {"Host": "evil"}}, "headers", "reserved"),
         ({"headers": {"webhook-signature": "v1,x"}}, "headers", "reserved"),

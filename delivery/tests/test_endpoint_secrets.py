@@ -153,9 +153,11 @@ def test_the_migration_keeps_a_running_overlap_both_ways(transactional_db, djang
             .apps.get_model("delivery", "Endpoint")
         )
 
-    newest = MigrationExecutor(connection).loader.graph.leaf_nodes("delivery")
+    loader = MigrationExecutor(connection).loader
+    newest = loader.graph.leaf_nodes("delivery")
+    one_before = loader.get_migration("delivery", "0009_endpoint_secrets").dependencies[0][1]
     try:
-        before = move("0004_find_events_by_uid")
+        before = move(one_before)
         until = timezone.now() + HOUR
         values = {"url": "https://a.example/", "host": "a.example", "secret": "whsec_new"}
         one = before.objects.create(**values, previous_secret="whsec_old", previous_secret_until=until)
@@ -164,7 +166,7 @@ def test_the_migration_keeps_a_running_overlap_both_ways(transactional_db, djang
         (moved,) = endpoint_secrets.earlier(after.objects.get(pk=one.pk))
         assert (moved.secret, moved.ends_at) == ("whsec_old", until)
         assert after.objects.exclude(pk=one.pk).get().earlier_secrets is None
-        back = move("0004_find_events_by_uid").objects.get(pk=one.pk)
+        back = move(one_before).objects.get(pk=one.pk)
         assert (back.previous_secret, back.previous_secret_until) == ("whsec_old", until)
     finally:
         executor = MigrationExecutor(connection)

@@ -88,6 +88,22 @@ def test_after_a_conflict_theirs_can_be_kept(browser):
     assert (row.name, row.timeout_ms) == ("After", 3_000)
 
 
+def test_what_changes_while_the_name_service_is_asked_is_a_conflict_too(browser, monkeypatch):
+    endpoint = factories.endpoint(url=URL, timeout_ms=15_000, max_attempts=5)
+    opened = fields_of(browser.get(_page(endpoint)))
+
+    def slow(_host, _seconds):
+        endpoints.update(endpoint, {"timeout_ms": 3_000, "max_attempts": 9}, **WHO)
+        return ()
+
+    monkeypatch.setattr("delivery.endpoint_rules.within", slow)
+    mine = {**opened, "url": "https://new.example.com/", "timeout_ms": "9000"}
+    assert "it says “3000” now, and you wrote “9000”" in _text(browser.post(_page(endpoint), mine))
+    _saved(browser.post(_page(endpoint), {**mine, "timeout_ms": opened["timeout_ms"]}))
+    row = Endpoint.objects.get()
+    assert (row.url, row.timeout_ms, row.max_attempts) == ("https://new.example.com/", 3_000, 9)
+
+
 def test_both_sides_wrote_the_same_and_that_is_no_conflict(browser):
     endpoint = factories.endpoint(url=URL)
     opened = fields_of(browser.get(_page(endpoint)))

@@ -8,6 +8,7 @@ from delivery.models import Delivery, Endpoint
 from delivery.policy import signing
 from delivery.tests import factories
 from kernel.models import IdempotencyRecord
+from kernel.rotation import places, unopened
 
 pytestmark = pytest.mark.django_db
 URL = "https://hooks.example.com/in?token=s3cret"
@@ -175,6 +176,8 @@ def test_one_unreadable_endpoint_hides_no_other_and_can_be_mended(api, settings)
     assert listed == {str(good): [], **{str(one): everything for one in broken}}
     shown = api.get(f"/api/v1/endpoints/{pk}/").json()
     assert (shown["url"], shown["headers"], shown["secrets"], shown["host"]) == ("", {}, [], "hooks.example.com")
+    preview = api.post(f"/api/v1/endpoints/{pk}/preview-postback/", {}, format="json")
+    assert (preview.status_code, preview.json()["code"]) == (409, "unreadable_secret")
     assert api.patch(f"/api/v1/endpoints/{pk}/", {"name": "mended"}, format="json").json()["name"] == "mended"
     rotated = api.post(f"/api/v1/endpoints/{pk}/rotate-secret/", {}, format="json").json()
     assert rotated["secret"].startswith("whsec_") and len(rotated["secrets"]) == 1
@@ -183,6 +186,7 @@ def test_one_unreadable_endpoint_hides_no_other_and_can_be_mended(api, settings)
     assert (mended["unreadable"], mended["url"], mended["headers"]) == ([], URL, {"x-key": "new"})
     assert api.delete(f"/api/v1/endpoints/{broken[1]}/").status_code == 204
     assert [row["id"] for row in api.get("/api/v1/endpoints/").json()["results"]] == [str(good), str(pk)]
+    assert not any(unopened(place) for place in places())  # nothing is left that nobody could mend
 
 
 def test_replay_and_preview(api):
