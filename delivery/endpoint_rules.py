@@ -15,6 +15,7 @@ from typing import Any
 from django.conf import settings
 
 from delivery.errors import DeliveryError
+from delivery.models import Endpoint
 from delivery.policy.certificates import (
     CertificateRefused,
     certificates_of,
@@ -27,13 +28,14 @@ from delivery.policy.postback import Template, TemplateInvalid, check_template
 from delivery.states import MissingField, RequestForm, RetryProfile
 from kernel.addresses import AddressRefused, Target, check_url
 from kernel.lookup import LookupFailed, NameNotFound, within
+from kernel.secrets import unreadable_fields
 
 LOOKUP_SECONDS = 2.0
 MAX_TEMPLATE = 64 * 1024
 MAX_BODY_RULE = 4_000
 
 _ONE_LINE = re.compile(r"[\x20-\x7e]*")
-_EVENT_TYPE = re.compile(r"\*|[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*(\.\*)?")
+EVENT_TYPE = re.compile(r"\*|[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*(\.\*)?")
 _FIELD_PATH = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
 _LIMITS: dict[str, tuple[int, int, str]] = {
@@ -85,6 +87,13 @@ def clean(values: dict[str, Any], standing: dict[str, Any] | None = None) -> dic
     if "url" in cleaned:
         cleaned["host"] = host_of(cleaned["url"])
     return cleaned
+
+
+def standing_of(endpoint: Endpoint) -> dict[str, Any]:
+    """An endpoint's values as `clean` takes them; one that cannot be opened is missing, so that it is asked for."""
+    closed = set(unreadable_fields(endpoint))
+    names = (field.name for field in Endpoint._meta.concrete_fields)
+    return {name: getattr(endpoint, name) for name in names if name not in closed}
 
 
 def check_destination(url: str) -> None:
@@ -149,7 +158,7 @@ def _body_template(value: str, _whole: dict[str, Any]) -> str:
 def _event_types(value: list[str], _whole: dict[str, Any]) -> list[str]:
     wanted = list(dict.fromkeys(text.strip() for text in value if text.strip()))
     for text in wanted:
-        if not _EVENT_TYPE.fullmatch(text):
+        if not EVENT_TYPE.fullmatch(text):
             raise Refused("bad_event_type", f"{text[:60]!r} is no event type. Write task.succeeded, task.* or *.")
     return wanted
 
@@ -192,6 +201,10 @@ def _retry_delays(value: list[int], _whole: dict[str, Any]) -> list[int]:
 def _ordering_key(value: str, _whole: dict[str, Any]) -> str:
     if value and not _FIELD_PATH.fullmatch(value):
         raise Refused("bad_ordering_key", "Name one field of the event, such as data.click_id.")
+    root, _, rest = (value or "").partition(".")
+    if value and not (root == "data" and rest) and value not in ("type", "timestamp"):
+        hint = f"data.{value}" if root not in ("data", "uid") else "data.click_id"
+        raise Refused("unknown_field", f"{value} names nothing in an event: write {hint}, or use type or timestamp.")
     return value
 
 

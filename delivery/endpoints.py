@@ -1,8 +1,9 @@
-"""The verbs of an endpoint: create, update, pause, resume, enable, rotate its secret, delete, test; replay is beside.
+"""The verbs of an endpoint: create, update, pause, resume, enable, rotate or end a secret, delete, test.
 
 Each takes who did it and why, is one transaction, counts `version` up (engines cache by it), and leaves one line in
-the audit trail and in the log. No verb writes a delivery's state: that is `delivery.lifecycle`'s. No verb asks the
-name service: the edges do, with `endpoint_rules.check_destination`, before the transaction.
+the audit trail and in the log. Replay is in `delivery.replays`. No verb writes a delivery's state: that is
+`delivery.lifecycle`'s. No verb asks the name service: the edges do, with `endpoint_rules.check_destination`, before
+the transaction.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from delivery import dead_letters, endpoint_rules, events, lifecycle
+from delivery import dead_letters, endpoint_rules, endpoint_secrets, events, lifecycle
 from delivery.endpoint_rules import InvalidEndpoint
 from delivery.engine import waiting
 from delivery.engine.wake import wake
@@ -30,6 +31,7 @@ from delivery.policy.outcomes import REFUSALS
 from delivery.replays import TEST_EVENT, Replayed, replay
 from kernel import audit, correlation
 from kernel.live_hints import touched
+from kernel.secrets import unreadable_fields
 
 __all__ = [
     "Replayed",
@@ -37,6 +39,7 @@ __all__ = [
     "create",
     "delete",
     "enable",
+    "end_secret",
     "gives_up",
     "pause",
     "replay",
@@ -51,7 +54,7 @@ CANCEL_BUDGET_SECONDS = 10.0
 RESUME_REDRIVES_MOST = 1_000
 STREAK_REACHES_BACK = timedelta(days=1)
 DELETED = "its endpoint was deleted"
-KEYS = ("secret", "previous_secret", "previous_secret_until", "secret_changed_at", "public_key")
+KEYS = ("secret", "earlier_secrets", "secret_changed_at", "public_key", "rotation_token")
 
 log = structlog.get_logger(__name__)
 
@@ -81,7 +84,7 @@ def update(endpoint: Endpoint | int, changes: dict[str, Any], *, actor: str, rea
     """Change what is given. Secrets and state have verbs of their own. Raises InvalidEndpoint, WrongState."""
     with transaction.atomic():
         current = _locked(endpoint)
-        standing = {field.name: getattr(current, field.name) for field in Endpoint._meta.concrete_fields}
+        standing = endpoint_rules.standing_of(current)
         cleaned = endpoint_rules.clean(changes, standing)
         for name, value in cleaned.items():
             setattr(current, name, value)
@@ -164,22 +167,35 @@ def rotate_secret(
     secret: str = "",
     signature_scheme: str = "",
     overlap: timedelta = SECRET_OVERLAP,
+    token: str = "",
 ) -> Endpoint:
-    """A new secret (made by us unless brought along), on the returned object. Both sign until `overlap` is over.
+    """A new secret (made by us unless brought along), on the returned object. The one before it signs until `overlap`
+    is over, those before that until the time that was promised for them.
 
-    A secret that leaked is rotated with no overlap at all. Raises InvalidEndpoint for `secret`.
+    `token` names the page it was asked on: asked twice by one page, it is rotated once, and the answer is the same.
+    A secret that leaked is rotated with no overlap, or ended by `end_secret`. Raises InvalidEndpoint, WrongState.
     """
     with transaction.atomic():
         current = _locked(endpoint)
-        scheme = signature_scheme or current.signature_scheme
+        if token and token == current.rotation_token:
+            return current
+        scheme, now = signature_scheme or current.signature_scheme, current.read_at
         fresh, public_key = _secret_for(secret, scheme)
-        now = timezone.now()
-        current.previous_secret = current.secret if overlap else ""
-        current.previous_secret_until = now + overlap if overlap else None
+        current.earlier_secrets = endpoint_secrets.rotated(current, fresh, overlap, now)
         current.secret, current.public_key, current.signature_scheme = fresh, public_key, scheme
-        current.secret_changed_at = now
+        current.secret_changed_at, current.rotation_token = now, token
         _save(current, *KEYS, "signature_scheme")
         _changed(current, "rotate_secret", actor, reason, overlap_seconds=int(overlap.total_seconds()))
+    return current
+
+
+def end_secret(endpoint: Endpoint | int, key_id: str, *, actor: str, reason: str = "") -> Endpoint:
+    """An earlier secret, named by its id, signs no more from now on: it has leaked. Raises WrongState for the last."""
+    with transaction.atomic():
+        current = _locked(endpoint)
+        current.earlier_secrets = endpoint_secrets.without(current, key_id, current.read_at)
+        _save(current, "earlier_secrets")
+        _changed(current, "end_secret", actor, reason, key_id=key_id)
     return current
 
 
@@ -191,9 +207,12 @@ def delete(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> int:
     with transaction.atomic():
         current = _locked(endpoint)
         current.deleted_at = timezone.now()
-        current.secret = current.previous_secret = ""
+        current.secret, current.earlier_secrets = "", None
         current.hold_reason = DELETED
-        _save(current, "deleted_at", "hold_reason", "secret", "previous_secret")
+        lost = unreadable_fields(current)  # nobody will mend them any more
+        for name in lost:
+            setattr(current, name, None if name == "headers" else "")
+        _save(current, "deleted_at", "hold_reason", "secret", "earlier_secrets", *lost)
         _changed(current, "delete", actor, reason)
     cancelled, deadline = 0, time.monotonic() + CANCEL_BUDGET_SECONDS
     while chunk := lifecycle.cancel_for_endpoint(current.pk, actor=actor, reason=DELETED):
@@ -230,9 +249,10 @@ def _secret_for(secret: str, scheme: str) -> tuple[str, str]:
         raise InvalidEndpoint([{"field": "secret", "code": error.code, "detail": error.detail}]) from None
 
 
-def _locked(endpoint: Endpoint | int) -> Endpoint:
+def _locked(endpoint: Endpoint | int) -> Any:
+    """The row as it stands, and as `read_at` the database's time, which the engine judges secrets by."""
     pk = endpoint if isinstance(endpoint, int) else endpoint.pk
-    current = Endpoint.objects.select_for_update(no_key=True).get(pk=pk)
+    current = Endpoint.objects.select_for_update(no_key=True).annotate(read_at=Now()).get(pk=pk)
     if current.deleted_at:
         raise WrongState("This endpoint was deleted. Create a new one, and replay what it needs.")
     return current

@@ -7,7 +7,6 @@ sent for ever after. Nothing here talks to the broker or to a receiver; after co
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import secrets
 from collections.abc import Iterable, Sequence
@@ -23,7 +22,7 @@ from delivery.engine import outbox
 from delivery.engine.wake import wake
 from delivery.errors import InvalidEvent, UidTaken
 from delivery.models import Endpoint, Event
-from kernel import correlation
+from kernel import correlation, exact_numbers
 from kernel.live_hints import touched
 
 TYPE = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
@@ -108,7 +107,7 @@ def payload_bytes(type: str, occurred_at: datetime, data: dict[str, Any]) -> byt
     """The exact bytes of `{"type", "timestamp", "data"}` (Standard Webhooks §Payload). Raises InvalidEvent."""
     moment = occurred_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
     try:
-        text = json.dumps(
+        text = exact_numbers.dumps(
             {"type": type, "timestamp": moment, "data": data},
             ensure_ascii=False,
             allow_nan=False,
@@ -240,12 +239,12 @@ def _fan_out(events: list[Event]) -> None:
 
 def ordering_value(event: Event, path: str) -> str:
     """The value of the endpoint's ordering key in this event; "" where it has none, and then nothing is ordered."""
-    value: Any = json.loads(bytes(event.payload))
+    value: Any = exact_numbers.loads(bytes(event.payload))
     for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None
     if value is None or value == "":
         return ""
-    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
+    text = value if isinstance(value, str) else exact_numbers.dumps(value, sort_keys=True, ensure_ascii=False)
     if len(text) <= MAX_KEY and "\x00" not in text:
         return text
     return hashlib.sha256(text.encode()).hexdigest()

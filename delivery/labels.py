@@ -8,7 +8,7 @@ from delivery.dead_letters import what_to_do
 from delivery.models import Attempt, Delivery, Endpoint, EndpointHealth
 from delivery.policy import own_faults
 from delivery.policy.outcomes import EXPLANATIONS, Outcome
-from delivery.states import AWAITS_TURN, WAITING_STATES, BreakerState, State
+from delivery.states import AWAITS_TURN, WAITING_STATES, BreakerState, EndpointState, State
 
 STATE_COLOURS = {
     "pending": "info",
@@ -18,7 +18,6 @@ STATE_COLOURS = {
     "dead letter": "danger",
     "cancelled": "default",
 }
-ENDPOINT_WORDS = {"needs_attention": "needs attention"}
 ENDPOINT_COLOURS = {
     "active": "success",
     "paused": "info",
@@ -68,7 +67,7 @@ def explanation(word: str) -> str:
 
 
 def endpoint_state(endpoint: Endpoint) -> str:
-    return ENDPOINT_WORDS.get(endpoint.state, endpoint.state)
+    return str(EndpointState(endpoint.state).label)
 
 
 def why_held(endpoint: Endpoint, health: EndpointHealth, now: datetime) -> str:

@@ -10,7 +10,17 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Case, F, Q, Value, When
 
-from delivery.states import AWAITS_TURN, BreakerState, MissingField, RequestForm, RetryProfile, SignatureScheme, State
+from delivery.states import (
+    AWAITS_TURN,
+    SWITCHES,
+    BreakerState,
+    EndpointState,
+    MissingField,
+    RequestForm,
+    RetryProfile,
+    SignatureScheme,
+    State,
+)
 from kernel.secrets import EncryptedJSONField, EncryptedTextField
 
 
@@ -69,8 +79,15 @@ class Endpoint(models.Model):
     breaker_cooldown_seconds = models.PositiveIntegerField(default=300)
     signature_scheme = models.CharField(max_length=4, choices=SignatureScheme.choices, default=SignatureScheme.V1)
     secret = EncryptedTextField(blank=True, editable=False, help_text="whsec_… or, for v1a, whsk_….")
-    previous_secret = EncryptedTextField(blank=True, default="", editable=False)
-    previous_secret_until = models.DateTimeField(null=True, blank=True, editable=False)
+    earlier_secrets = EncryptedJSONField(
+        null=True,
+        blank=True,
+        editable=False,
+        help_text="Secrets that still sign beside it, newest first: see `delivery.endpoint_secrets`.",
+    )
+    rotation_token = models.CharField(
+        max_length=32, blank=True, default="", editable=False, help_text="Of the page that rotated it last."
+    )
     secret_changed_at = models.DateTimeField(null=True, blank=True, editable=False)
     public_key = models.CharField(max_length=80, blank=True, editable=False, help_text="whpk_…, for v1a.")
     ca_certificate = models.TextField(blank=True, help_text="PEM; an own CA for this endpoint.")
@@ -117,16 +134,8 @@ class Endpoint(models.Model):
 
     @property
     def state(self) -> str:
-        """The one word an operator reads: deleted, disabled, needs_attention, paused or active."""
-        for moment, word in (
-            (self.deleted_at, "deleted"),
-            (self.disabled_at, "disabled"),
-            (self.attention_at, "needs_attention"),
-            (self.paused_at, "paused"),
-        ):
-            if moment:
-                return word
-        return "active"
+        """The one word an operator reads: the strongest switch that is set (`in_endpoint_state` finds by it)."""
+        return str(next((word for column, word in SWITCHES if getattr(self, column)), EndpointState.ACTIVE))
 
 
 class EndpointHealth(models.Model):

@@ -13,7 +13,7 @@ from django.utils import timezone
 from delivery.events import payload_bytes
 from delivery.models import Endpoint, Event
 from delivery.policy.postback import Template, check_template, render
-from kernel.parsing import strict_loads
+from kernel import exact_numbers
 
 OVERRIDES = ("url", "method", "body_template", "body_content_type", "missing_field", "missing_default")
 
@@ -59,9 +59,9 @@ def with_changes(endpoint: Endpoint, changes: dict[str, Any]) -> Endpoint:
 
 def envelope_of(event: Event) -> dict[str, Any]:
     """What a template's fields are looked up in."""
-    return {**strict_loads(bytes(event.payload)), "uid": event.uid}
+    return {**exact_numbers.loads(bytes(event.payload)), "uid": event.uid}
 
 
 def made_up(type: str, data: dict[str, Any]) -> dict[str, Any]:
     """An envelope for an event that was never recorded."""
-    return {**strict_loads(payload_bytes(type, timezone.now(), data)), "uid": "evt_example"}
+    return {**exact_numbers.loads(payload_bytes(type, timezone.now(), data)), "uid": "evt_example"}

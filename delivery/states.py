@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from django.db import models
+from django.db.models import Q
 
 # `next_attempt_at` of a delivery that stands behind an earlier one with its ordering key; never a time to show.
 AWAITS_TURN = datetime(9000, 1, 1, tzinfo=UTC)
@@ -21,6 +22,34 @@ class State(models.TextChoices):
 
 WAITING_STATES = (State.PENDING.value, State.FAILED.value)
 FINAL_STATES = (State.DELIVERED.value, State.DEAD_LETTER.value, State.CANCELLED.value)
+
+
+class EndpointState(models.TextChoices):
+    """The one word for an endpoint. Several switches may be set at once; the first of `SWITCHES` is told."""
+
+    ACTIVE = "active", "active"
+    PAUSED = "paused", "paused"
+    NEEDS_ATTENTION = "needs_attention", "needs attention"
+    DISABLED = "disabled", "disabled"
+    DELETED = "deleted", "deleted"
+
+
+SWITCHES: tuple[tuple[str, EndpointState], ...] = (  # the column that is set, and the word; strongest first
+    ("deleted_at", EndpointState.DELETED),
+    ("disabled_at", EndpointState.DISABLED),
+    ("attention_at", EndpointState.NEEDS_ATTENTION),
+    ("paused_at", EndpointState.PAUSED),
+)
+
+
+def in_endpoint_state(word: str) -> Q:
+    """Endpoints that are shown with this word: its switch is set, and none that is stronger."""
+    condition = Q()
+    for column, state in SWITCHES:
+        if state == word:
+            return condition & Q(**{f"{column}__isnull": False})
+        condition &= Q(**{f"{column}__isnull": True})
+    return condition
 
 
 class BreakerState(models.TextChoices):

@@ -1,11 +1,13 @@
 """JSON as it must be to be stored: no NUL, lone surrogate, NaN, infinity, doubled key or bottomless nesting."""
 
 import json
-import math
 from typing import Any
 
 from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
+from rest_framework.renderers import JSONRenderer
+
+from kernel import exact_numbers
 
 
 class HostileJSON(ValueError):
@@ -14,14 +16,6 @@ class HostileJSON(ValueError):
 
 def _no_constant(name: str) -> Any:
     raise HostileJSON(f"{name} is not a JSON value")
-
-
-def _finite(digits: str) -> float:
-    """1e400 is good JSON, and infinity once it is read: no column, no integer and no receiver takes that."""
-    number = float(digits)
-    if math.isinf(number):
-        raise HostileJSON(f"the number {digits[:20]} is too large")
-    return number
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -33,13 +27,21 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def strict_loads(raw: bytes) -> Any:
-    """Parse UTF-8 JSON; `HostileJSON` (a ValueError) says what PostgreSQL or a reader would choke on."""
+def strict_loads(raw: bytes, *, keeps_numbers: bool = False) -> Any:
+    """Parse UTF-8 JSON; `HostileJSON` (a ValueError) says what PostgreSQL or a reader would choke on.
+
+    With `keeps_numbers`, a number that Python would write otherwise is an `exact_numbers.Number`.
+    """
+    as_float = exact_numbers.exact_float if keeps_numbers else exact_numbers.finite
+    as_int = exact_numbers.exact_int if keeps_numbers else None
+    hooks: Any = {"parse_constant": _no_constant, "object_pairs_hook": _unique_keys}
     try:
         text = raw.decode("utf-8")
-        value = json.loads(text, parse_float=_finite, parse_constant=_no_constant, object_pairs_hook=_unique_keys)
+        value = json.loads(text, parse_float=as_float, parse_int=as_int, **hooks)
     except HostileJSON:
         raise
+    except exact_numbers.TooLarge as error:
+        raise HostileJSON(str(error)) from None
     except UnicodeDecodeError as error:
         raise HostileJSON(f"the body is not UTF-8 (byte {error.start})") from None
     except RecursionError:
@@ -79,8 +81,37 @@ def _refuse_text(text: str) -> None:
 class StrictJSONParser(JSONParser):
     """DRF's JSON parser with `strict_loads`: refusals are 400s that say why."""
 
+    keeps_numbers = False
+
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
         try:
-            return strict_loads(stream.read())
+            return strict_loads(stream.read(), keeps_numbers=self.keeps_numbers)
         except HostileJSON as error:
             raise ParseError(f"{error}.") from None
+
+
+class ExactJSONParser(StrictJSONParser):
+    """For views that take an event's data: its numbers keep their text."""
+
+    keeps_numbers = True
+
+
+class ExactJSONRenderer(JSONRenderer):
+    """For views that show an event's data, as it was sent."""
+
+    def render(self, data: Any, accepted_media_type: str | None = None, renderer_context: Any = None) -> bytes:
+        if data is None:
+            return b""
+        media_type = accepted_media_type or ""
+        indent = self.get_indent(media_type, renderer_context or {})
+        separators = (",", ":") if indent is None and self.compact else (", ", ": ") if indent is None else (",", ": ")
+        encoder = self.encoder_class()
+        text = exact_numbers.dumps(
+            data,
+            default=encoder.default,
+            indent=indent,
+            ensure_ascii=self.ensure_ascii,
+            allow_nan=not self.strict,
+            separators=separators,
+        )
+        return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").encode()

@@ -1,18 +1,20 @@
 """Re-encrypt every stored secret under the first master key, so that an old one can be removed.
 
 Works row by row in bounded chunks and may be stopped and repeated. A row that changed meanwhile is left alone: its
-writer used the first key already.
+writer used the first key already. A secret that no key opens is passed over and named; the others must not wait for it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
+from cryptography.fernet import InvalidToken
 from django.apps import apps
 from django.db import models
 from django.db.models import F, TextField, Value
 from django.db.models.functions import Cast
 
-from kernel.secrets import EncryptedTextField, reencrypt
+from kernel.secrets import EncryptedTextField, is_readable, reencrypt
 
 CHUNK = 500
 
@@ -38,18 +40,39 @@ def places() -> list[Place]:
     ]
 
 
-def rotate(place: Place, progress: Callable[[int], None] = lambda done: None) -> int:
-    """Re-encrypt one column; returns how many secrets. Raises InvalidToken's parent where no key opens one."""
-    done, last = 0, None
+def rotate(place: Place, progress: Callable[[int], None] = lambda done: None) -> tuple[int, list[Any]]:
+    """Re-encrypt one column; returns how many secrets, and the ids of the rows whose secret no key opens."""
+    done = 0
+    closed: list[Any] = []
+    for chunk in _chunks(place):
+        for pk, token in chunk:
+            try:
+                fresh = Value(reencrypt(token), output_field=TextField())
+            except InvalidToken:
+                closed.append(pk)
+                continue
+            done += _rows(place).filter(pk=pk, stored=token).update(**{place.field: fresh})
+        progress(done)
+    return done, closed
+
+
+def unopened(place: Place) -> list[Any]:
+    """The ids of the rows whose secret in this column no master key opens. Changes nothing."""
+    return [pk for chunk in _chunks(place) for pk, token in chunk if not is_readable(token)]
+
+
+def _rows(place: Place) -> models.QuerySet[Any]:
     stored = Cast(F(place.field), TextField())
-    rows = place.model._base_manager.annotate(stored=stored).exclude(stored="").exclude(stored=None)
+    return place.model._base_manager.annotate(stored=stored).exclude(stored="").exclude(stored=None)
+
+
+def _chunks(place: Place) -> Iterator[list[tuple[Any, str]]]:
+    """(id, encrypted text) of every row that holds a secret."""
+    rows, last = _rows(place), None
     while True:
         chunk = rows if last is None else rows.filter(pk__gt=last)
         tokens = list(chunk.order_by("pk").values_list("pk", "stored")[:CHUNK])
         if not tokens:
-            return done
-        for pk, token in tokens:
-            fresh = Value(reencrypt(token), output_field=TextField())
-            done += rows.filter(pk=pk, stored=token).update(**{place.field: fresh})
+            return
+        yield tokens
         last = tokens[-1][0]
-        progress(done)

@@ -1,9 +1,9 @@
 """What an operator reads of the inbox: verdicts, outcomes and reasons in plain English, and what to do. Pages only."""
 
-import json
 from datetime import datetime
 from typing import Any
 
+from kernel import exact_numbers
 from tasks import kinds, providers
 from tasks.states import Reason
 from webhooks.models import InboundEvent, InboundOutcome, InboundVerdict, Refusal
@@ -97,7 +97,7 @@ def body(raw: bytes) -> str:
 
 def _indented(text: str) -> str:
     try:
-        return json.dumps(json.loads(text), ensure_ascii=False, indent=2)
+        return exact_numbers.dumps(exact_numbers.loads(text), ensure_ascii=False, indent=2)
     except (ValueError, RecursionError):
         return text
 

@@ -26,22 +26,24 @@ log = structlog.get_logger(__name__)
 
 @csrf_exempt
 def receive(request: HttpRequest, first: str, second: str = "") -> HttpResponse:
-    """One inbound call. HEAD answers 200 so that a provider may test the address."""
-    if request.method == "HEAD":
-        return HttpResponse()
-    if request.method != "POST":
-        detail = "Providers POST their events here."
-        return JsonResponse(
-            {"status": "refused", "reason": "method_not_allowed", "detail": detail},
-            status=405,
-            headers={"Allow": "POST, HEAD"},
-        )
+    """One inbound call. HEAD answers 200 where there is a source, so that a provider may test the address."""
     try:
-        answer = _take(request, first, second)
+        answer = _take(request, first, second) if request.method == "POST" else _look(request, first, second)
     except (InterfaceError, OperationalError) as error:
         log.error("inbound_database_unreachable", error=type(error).__name__)
         answer = Reply(503, _unavailable(), {"Retry-After": str(RETRY_AFTER_SECONDS)})
     return JsonResponse(answer.body, status=answer.status_code, headers=answer.headers)
+
+
+def _look(request: HttpRequest, first: str, second: str) -> Reply:
+    """Any other method: 404 where nobody would take a POST either; nothing is stored."""
+    if sources.resolve(first, second) is None:
+        return inbox.refusal(404, Refusal.UNKNOWN_SOURCE)
+    if request.method == "HEAD":
+        return Reply(200, {"status": "ready"})
+    detail = "Providers POST their events here."
+    body = {"status": "refused", "reason": "method_not_allowed", "detail": detail}
+    return Reply(405, body, {"Allow": "POST, HEAD"})
 
 
 def _take(request: HttpRequest, first: str, second: str) -> Reply:

@@ -53,12 +53,12 @@ _ENDPOINTS = """
 INSERT INTO delivery_endpoint (name, subscriber, event_types, url, host, request_form, method, body_template,
     body_content_type, missing_field, missing_default, ordering_key, headers, retry_profile, retry_delays,
     max_attempts, timeout_ms, max_concurrency, transient_codes, breaker_threshold, breaker_cooldown_seconds,
-    signature_scheme, secret, previous_secret, public_key, ca_certificate, client_certificate, hold_reason, version,
+    signature_scheme, secret, rotation_token, public_key, ca_certificate, client_certificate, hold_reason, version,
     created_at, updated_at)
 SELECT 'scenery ' || n, 'scenery-' || n, event_types, url, host, request_form, method, body_template,
     body_content_type, missing_field, missing_default, ordering_key, headers, retry_profile, retry_delays,
     max_attempts, timeout_ms, max_concurrency, transient_codes, breaker_threshold, breaker_cooldown_seconds,
-    signature_scheme, secret, previous_secret, public_key, ca_certificate, client_certificate, hold_reason, version,
+    signature_scheme, secret, rotation_token, public_key, ca_certificate, client_certificate, hold_reason, version,
     created_at, updated_at
 FROM delivery_endpoint, generate_series(1, %s) n WHERE id = %s RETURNING id
 """

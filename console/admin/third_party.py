@@ -13,20 +13,22 @@ from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
+from kernel.admin.forms import OnlyChangesAdmin
+
 for model in (User, Group, beat.PeriodicTask, beat.IntervalSchedule, beat.CrontabSchedule, beat.SolarSchedule):
     admin.site.unregister(model)
 admin.site.unregister(beat.ClockedSchedule)
 
 
 @admin.register(User)
-class UserAdmin(DjangoUserAdmin, ModelAdmin):
+class UserAdmin(OnlyChangesAdmin, DjangoUserAdmin, ModelAdmin):
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
 
 
 @admin.register(Group)
-class GroupAdmin(DjangoGroupAdmin, ModelAdmin):
+class GroupAdmin(OnlyChangesAdmin, DjangoGroupAdmin, ModelAdmin):
     pass
 
 
@@ -42,20 +44,20 @@ class ScheduleForm(PeriodicTaskForm):
 
 
 @admin.register(beat.PeriodicTask)
-class PeriodicTaskAdmin(BeatPeriodicTaskAdmin, ModelAdmin):
+class PeriodicTaskAdmin(OnlyChangesAdmin, BeatPeriodicTaskAdmin, ModelAdmin):
     form = ScheduleForm
 
 
 @admin.register(beat.IntervalSchedule)
-class IntervalScheduleAdmin(ModelAdmin):
+class IntervalScheduleAdmin(OnlyChangesAdmin, ModelAdmin):
     pass
 
 
 @admin.register(beat.CrontabSchedule)
-class CrontabScheduleAdmin(BeatCrontabScheduleAdmin, ModelAdmin):
+class CrontabScheduleAdmin(OnlyChangesAdmin, BeatCrontabScheduleAdmin, ModelAdmin):
     pass
 
 
 @admin.register(beat.ClockedSchedule)
-class ClockedScheduleAdmin(BeatClockedScheduleAdmin, ModelAdmin):
+class ClockedScheduleAdmin(OnlyChangesAdmin, BeatClockedScheduleAdmin, ModelAdmin):
     pass

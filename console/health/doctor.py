@@ -18,10 +18,12 @@ from console.health import checks as health
 from console.health import database, heartbeat
 from console.health.checks import Check
 from delivery.checks import ca_file_fault
+from kernel import rotation
 from kernel.secrets import master_keyring
 
 PATIENCE_SECONDS = 5.0
 LEAST_POSTGRESQL = 150_000
+NAMED = 10
 
 
 def examine() -> list[Check]:
@@ -30,7 +32,10 @@ def examine() -> list[Check]:
     checks = [base]
     if base.is_ok:
         checks += [_postgresql(), health.migrations(), _clock(), _snapshots()]
-    checks += [health.broker(), health.channel_layer(), _keys(), _ca_file()]
+    keys = _keys()
+    checks += [health.broker(), health.channel_layer(), keys, _ca_file()]
+    if base.is_ok and keys.is_ok:
+        checks.append(_stored_secrets())
     if base.is_ok:
         checks += [*health.processes(), _schedule()]
     return [*checks, *_public_address(), *_providers()]
@@ -76,6 +81,16 @@ def _ca_file() -> Check:
     if fault:
         return Check("delivery_ca_file", False, f"{fault} Every delivery by https fails until it is corrected.")
     return Check("delivery_ca_file", True, "readable" if settings.DELIVERY_CA_FILE else "not set: certifi's CAs")
+
+
+def _stored_secrets() -> Check:
+    """Whether the keys open what is stored: an endpoint whose secret is closed sends nothing."""
+    closed = [f"{place} of {pk}" for place in rotation.places() for pk in rotation.unopened(place)]
+    if not closed:
+        return Check("stored_secrets", True, "a master key opens each of them")
+    more = f" and {len(closed) - NAMED:,} more" if len(closed) > NAMED else ""
+    words = f"No master key opens {', '.join(closed[:NAMED])}{more}. Put the missing key back, or set these anew."
+    return Check("stored_secrets", False, words)
 
 
 def _schedule() -> Check:

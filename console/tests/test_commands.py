@@ -8,11 +8,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from celery import current_app
+from cryptography.fernet import Fernet
 from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
+from console.health import doctor
 from console.management.commands import bootstrap_demo
 from console.tests.conftest import make_batch, make_delivery, make_endpoint
 from delivery.models import Endpoint
@@ -76,6 +78,23 @@ def test_a_receiver_that_moved_or_is_not_up_yet_does_no_harm(demo, settings, mon
     call_command("bootstrap_demo", stderr=io.StringIO())
     endpoint = Endpoint.objects.get()
     assert (endpoint.url, endpoint.secret) == ("http://127.0.0.1:9/ok", secret)
+
+
+def test_a_folder_whose_master_key_was_lost_starts_again(demo, settings):
+    call_command("bootstrap_demo")
+    settings.MASTER_KEYS = [Fernet.generate_key().decode()]
+    call_command("bootstrap_demo")
+    endpoint = Endpoint.objects.get()
+    assert endpoint.url.endswith("/ok") and endpoint.secret.startswith("whsec_")
+    assert demo[-1] == ("/_secrets", {"path": "/ok", "secret": endpoint.secret})
+
+
+def test_the_doctor_names_a_secret_that_no_key_opens(settings):
+    assert doctor._stored_secrets().is_ok
+    endpoint = make_endpoint()
+    settings.MASTER_KEYS = [Fernet.generate_key().decode()]
+    check = doctor._stored_secrets()
+    assert not check.is_ok and f"delivery.Endpoint.url of {endpoint.pk}" in check.words
 
 
 def test_a_secret_from_the_environment_is_used_and_the_receiver_knows_it_already(demo, settings):

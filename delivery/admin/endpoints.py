@@ -6,6 +6,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
+from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -14,22 +15,19 @@ from django.utils.html import format_html
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
-from delivery import endpoint_rules, endpoints, labels, stats
-from delivery.admin.forms import EndpointForm, RotationForm
+from delivery import endpoint_rules, endpoint_secrets, endpoints, labels, stats
+from delivery.admin.forms import EndpointForm, RotationForm, end_secret_form
 from delivery.admin.health import health_panel
 from delivery.errors import DeliveryError
 from delivery.models import Endpoint
 from delivery.policy.postback import masked
+from delivery.states import EndpointState, in_endpoint_state
 from kernel.admin.bases import EstimatingPaginator, ListedFiltersAdmin, is_one
 from kernel.admin.confirm import OptionalReasonForm, ReasonForm, actor_of, run_verb
+from kernel.admin.forms import OnlyChangesAdmin
+from kernel.secrets import UndecryptableSecret, unreadable_fields
 
-STATES: dict[str, tuple[str, dict[str, Any]]] = {
-    "active": ("active", {"is_held": False}),
-    "paused": ("paused", {"paused_at__isnull": False, "deleted_at": None}),
-    "needs_attention": ("needs attention", {"attention_at__isnull": False, "deleted_at": None}),
-    "disabled": ("disabled", {"disabled_at__isnull": False, "deleted_at": None}),
-    "deleted": ("deleted", {"deleted_at__isnull": False}),
-}
+UNREADABLE = "unreadable: no master key opens it"
 
 
 class StateFilter(admin.SimpleListFilter):
@@ -39,18 +37,17 @@ class StateFilter(admin.SimpleListFilter):
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, label) for name, (label, _) in STATES.items()]
+        return [(str(word), str(label)) for word, label in EndpointState.choices]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
-        chosen = STATES.get(self.value() or "")
-        if chosen:
-            return queryset.filter(**chosen[1])
+        if self.value() in EndpointState.values:
+            return queryset.filter(in_endpoint_state(str(self.value())))
         on_its_page = request.resolver_match is not None and "object_id" in request.resolver_match.kwargs
         return queryset if on_its_page else queryset.filter(deleted_at=None)
 
 
 @admin.register(Endpoint)
-class EndpointAdmin(ListedFiltersAdmin):
+class EndpointAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
     form = EndpointForm
     paginator = EstimatingPaginator
     show_full_result_count = False
@@ -68,7 +65,7 @@ class EndpointAdmin(ListedFiltersAdmin):
         "enable_verb",
         "pause_verb",
         "test_verb",
-        {"title": "More", "items": ["rotate_verb", "delete_verb"]},
+        {"title": "More", "items": ["rotate_verb", "end_secret_verb", "delete_verb"]},
     )
     fieldsets = (
         (None, {"fields": ("name", "subscriber", "url", "event_types", "request_form", "signature_scheme")}),
@@ -85,7 +82,7 @@ class EndpointAdmin(ListedFiltersAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Endpoint]:
         rows = super().get_queryset(request).select_related("health")
-        return rows.defer("secret", "previous_secret", "headers", "client_certificate")
+        return rows.defer("secret", "earlier_secrets", "headers", "client_certificate").annotate(read_at=Now())
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         """The day's success of the endpoints on this page, in one read."""
@@ -99,7 +96,8 @@ class EndpointAdmin(ListedFiltersAdmin):
 
     @display(description="Endpoint", ordering="id")
     def label(self, obj: Endpoint) -> str:
-        return format_html("<strong>{}</strong><br>{}", obj.name or f"Endpoint {obj.pk}", obj.host)
+        unreadable = " · unreadable" if unreadable_fields(obj) else ""
+        return format_html("<strong>{}</strong><br>{}{}", obj.name or f"Endpoint {obj.pk}", obj.host, unreadable)
 
     @display(description="State", label=labels.ENDPOINT_COLOURS)
     def state_badge(self, obj: Endpoint) -> str:
@@ -153,11 +151,14 @@ class EndpointAdmin(ListedFiltersAdmin):
 
     @display(description="URL")
     def masked_url(self, obj: Endpoint) -> str:
-        return masked(obj.url)
+        return UNREADABLE if "url" in unreadable_fields(obj) else masked(obj.url)
 
     @display(description="Headers")
     def header_names(self, obj: Endpoint) -> str:
-        return ", ".join(obj.headers or {}) or "none"
+        try:
+            return ", ".join(obj.headers or {}) or "none"
+        except UndecryptableSecret:
+            return UNREADABLE
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False  # `delete_verb` marks it deleted and cancels what waits; the row stays
@@ -175,7 +176,8 @@ class EndpointAdmin(ListedFiltersAdmin):
         for words in endpoint_rules.warnings_of(pem, ca, timezone.now()):
             messages.warning(request, words)
         if change:
-            endpoints.update(obj.pk, values, actor=actor)
+            if values:
+                endpoints.update(obj.pk, values, actor=actor)
             return
         made = endpoints.create(actor=actor, **{**values, "url": form.cleaned_data["url"]})
         obj.pk, obj.secret, obj.public_key = made.pk, made.secret, made.public_key
@@ -224,6 +226,15 @@ class EndpointAdmin(ListedFiltersAdmin):
 
     def has_rotate_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
         return request.user.has_perm("delivery.view_secret_endpoint") and self._is(object_id)
+
+    def has_end_secret_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        may = request.user.has_perm("delivery.view_secret_endpoint") and self._is(object_id)
+        return may and (object_id is None or bool(self._earlier(object_id)))
+
+    @staticmethod
+    def _earlier(object_id: Any) -> list[endpoint_secrets.Earlier]:
+        row: Any = Endpoint.objects.annotate(read_at=Now()).get(pk=object_id)
+        return endpoint_secrets.live_earlier(row, row.read_at)
 
     def has_remove_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
         return request.user.has_perm("delivery.delete_endpoint") and self._is(object_id)
@@ -294,14 +305,32 @@ class EndpointAdmin(ListedFiltersAdmin):
     def rotate_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
         def act(actor: str, form: dict[str, Any]) -> HttpResponse:
             overlap = endpoints.SECRET_OVERLAP if form["overlap"] else endpoints.SECRET_OVERLAP * 0
-            rotated = endpoints.rotate_secret(int(object_id), actor=actor, reason=form["reason"], overlap=overlap)
+            said = {"reason": form["reason"], "token": form["token"]}
+            rotated = endpoints.rotate_secret(int(object_id), actor=actor, overlap=overlap, **said)
             return self._shown_once(request, rotated, "Secret rotated")
 
-        says = ["A new signing secret is made and shown once.", "During the overlap both secrets sign."]
+        says = [
+            "A new signing secret is made and shown once.",
+            "During the overlap both sign; earlier secrets keep the time that was promised for them.",
+        ]
         form = RotationForm
         return self._run(
             request, object_id, title="Rotate secret of", says=says, button="Rotate", act=act, form_class=form
         )
+
+    @action(description="End a secret", url_path="end-secret", permissions=["end_secret"], icon="key_off")
+    def end_secret_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        def act(actor: str, form: dict[str, Any]) -> str:
+            endpoints.end_secret(int(object_id), form["secret"], actor=actor, reason=form["reason"])
+            return f"Secret {form['secret']} has ended; it signs nothing more."
+
+        says = [
+            "The secret you choose signs no more, at once. A receiver that has only this one refuses our calls.",
+            "The standing secret cannot be ended: rotate it, and switch the overlap off.",
+        ]
+        form = end_secret_form(self._earlier(object_id))
+        how = {"title": "End a secret of", "button": "End it", "form_class": form, "is_danger": True}
+        return self._run(request, object_id, says=says, act=act, **how)
 
     @action(
         description="Delete", url_path="remove", permissions=["remove"], icon="delete", variant=ActionVariant.DANGER

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +13,7 @@ from unfold.decorators import display
 
 from delivery import labels
 from delivery.models import Delivery, Event
+from kernel import exact_numbers
 from kernel.admin.bases import KeptAdmin
 
 SHOWN_CHARACTERS = 20_000
@@ -90,5 +90,5 @@ def payload_words(event: Event) -> str:
     """The payload laid out for reading; cut where it is very long."""
     text = bytes(event.payload).decode()
     with suppress(ValueError):
-        text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+        text = exact_numbers.dumps(exact_numbers.loads(text), indent=2, ensure_ascii=False)
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}\n… {len(text):,} characters in all"

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import secrets
+from functools import partial
 from typing import Any
 
 from django import forms
 from django.contrib.postgres.forms import SimpleArrayField
-from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget, UnfoldBooleanSwitchWidget
+from unfold.widgets import (
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
+)
 
 from delivery import endpoint_rules
 from delivery.endpoint_rules import InvalidEndpoint
+from delivery.endpoint_secrets import Earlier
 from delivery.models import Endpoint
 from kernel.admin.confirm import ReasonForm
 
@@ -87,11 +95,13 @@ class EndpointForm(forms.ModelForm):
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or {}
-        given = {name: value for name, value in values.items() if name in self.fields}
+        standing = self._standing()
+        judged = self.fields if standing is None else self.changed_data  # what stands is no fault of this change
+        given = {name: value for name, value in values.items() if name in judged}
         if pem := given.pop("new_client_certificate", ""):
             given["client_certificate"] = pem
         try:
-            cleaned = endpoint_rules.clean(given, self._standing())
+            cleaned = endpoint_rules.clean(given, standing)
             if "url" in self.changed_data and not self.errors:
                 endpoint_rules.check_destination(cleaned["url"])
         except InvalidEndpoint as error:
@@ -104,14 +114,34 @@ class EndpointForm(forms.ModelForm):
     def _standing(self) -> dict[str, Any] | None:
         if self.instance.pk is None:
             return None
-        return dict(Endpoint.objects.filter(pk=self.instance.pk).values().get())
+        return endpoint_rules.standing_of(Endpoint.objects.get(pk=self.instance.pk))
 
 
 class RotationForm(ReasonForm):
+    """The token is this page's: pressed twice, it rotates once."""
+
+    token = forms.CharField(
+        max_length=32, required=False, initial=partial(secrets.token_hex, 16), widget=forms.HiddenInput()
+    )
     overlap = forms.BooleanField(
         required=False,
         initial=True,
         widget=UnfoldBooleanSwitchWidget(),
         label="Both sign for 24 hours",
-        help_text="Switch this off only if the old secret has leaked: the receiver must then have the new one at once.",
+        help_text=(
+            "Switch this off only if the present secret has leaked: the receiver must then have the new one at once."
+        ),
     )
+
+
+def end_secret_form(live: list[Earlier]) -> type[ReasonForm]:
+    """Which of these secrets to end; they are named by id and time."""
+
+    class EndSecretForm(ReasonForm):
+        secret = forms.ChoiceField(
+            choices=[(one.id, f"{one.id}, would sign until {one.ends_at:%Y-%m-%d %H:%M} UTC") for one in live],
+            widget=UnfoldAdminSelectWidget(),
+            help_text="The same id stands on each attempt that it signed.",
+        )
+
+    return EndSecretForm

@@ -11,12 +11,13 @@ from django.urls import reverse
 from django.utils import timezone
 from unfold.decorators import display
 
-from delivery import endpoint_rules, endpoints, labels, stats
-from delivery.models import Endpoint, EndpointHealth
+from delivery import endpoint_rules, endpoint_secrets, endpoints, labels, stats
+from delivery.models import EndpointHealth
 from kernel.admin.bases import KeptAdmin
+from kernel.secrets import unreadable_fields
 
 
-def health_panel(endpoint: Endpoint) -> dict[str, Any]:
+def health_panel(endpoint: Any) -> dict[str, Any]:
     """What the page shows above the form."""
     health, now = endpoint.health, timezone.now()
     good, total = stats.success_last_day([endpoint.pk], now).get(endpoint.pk, (0, 0))
@@ -36,6 +37,11 @@ def health_panel(endpoint: Endpoint) -> dict[str, Any]:
         "last_success": labels.moment(health.last_success_at),
         "last_failure": labels.moment(health.last_failure_at),
         "failures": f"{health.consecutive_failures} of {endpoint.breaker_threshold} that open the breaker",
+        "secrets": [
+            f"{row['id']} until {labels.moment(row['ends_at'])}" if row["ends_at"] else f"{row['id']} without end"
+            for row in endpoint_secrets.shown(endpoint, endpoint.read_at)
+        ],
+        "unreadable": ", ".join(sorted(unreadable_fields(endpoint))).replace("_", " "),
         "secret_changed": labels.moment(endpoint.secret_changed_at),
         "percentiles": [
             (name, labels.milliseconds(value) if value is not None else "—")

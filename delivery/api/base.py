@@ -15,6 +15,7 @@ from kernel.addresses import AddressRefused
 from kernel.api.problems import BadInput, Conflict, Problem
 from kernel.auth import allows, caller_of, need
 from kernel.models import ApiKey
+from kernel.secrets import UndecryptableSecret
 
 __all__ = ["ApiViews", "as_problem", "may_see_urls", "need"]
 
@@ -38,6 +39,8 @@ def as_problem(error: Exception) -> Problem | None:
     if isinstance(error, InvalidEvent):
         errors = [{"field": error.field, "code": error.code, "detail": error.detail}]
         return BadInput(error.detail, code=error.code, errors=errors)
+    if isinstance(error, UndecryptableSecret):
+        return Conflict(f"{error} Or set the fields anew that its `unreadable` names.", code="unreadable_secret")
     if isinstance(error, DeliveryError):
         return Conflict(error.detail, code=error.code)
     if isinstance(error, FieldRefused | TemplateInvalid | AddressRefused):

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.utils import timezone
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from delivery import endpoint_rules, endpoints
+from delivery import endpoint_rules, endpoint_secrets, endpoints
 from delivery.api.base import may_see_urls
 from delivery.api.serializers import ReasonIn, Strict
+from delivery.endpoint_rules import EVENT_TYPE
 from delivery.models import Endpoint
 from delivery.policy.postback import masked
-from delivery.states import MissingField, SignatureScheme
+from delivery.states import EndpointState, MissingField, SignatureScheme
+from kernel.secrets import unreadable_fields
 
 MASKED = "•••"
 
@@ -73,14 +78,27 @@ class EndpointChanges(EndpointIn):
     secret = None  # type: ignore[assignment]
 
 
+class LiveSecret(serializers.Serializer):
+    """A secret that signs at present, by its id; the same id stands in `key_ids` of the attempts it signed."""
+
+    id = serializers.CharField()
+    scheme = serializers.ChoiceField(choices=SignatureScheme.choices)
+    created_at = serializers.DateTimeField(allow_null=True)
+    ends_at = serializers.DateTimeField(allow_null=True, help_text="Null: the standing one, which signs without end.")
+
+
 class EndpointOut(serializers.ModelSerializer):
     id = serializers.CharField(read_only=True)
-    state = serializers.ChoiceField(choices=["active", "paused", "needs_attention", "disabled", "deleted"])
+    state = serializers.ChoiceField(choices=EndpointState.values)
     url = serializers.SerializerMethodField(help_text="Masked for those who may not write endpoints.")
     headers = serializers.SerializerMethodField()
     gives_up = serializers.SerializerMethodField(help_text="In words, when a delivery becomes a dead letter.")
     has_client_certificate = serializers.SerializerMethodField()
     warnings = serializers.SerializerMethodField(help_text="What will not work, such as an expired certificate.")
+    secrets = serializers.SerializerMethodField(help_text="Which secrets sign, and until when; never a secret itself.")
+    unreadable = serializers.SerializerMethodField(
+        help_text="Fields that no master key opens; set them anew (secrets: rotate), or put the key back."
+    )
 
     class Meta:
         model = Endpoint
@@ -95,7 +113,8 @@ class EndpointOut(serializers.ModelSerializer):
             "warnings",
             "public_key",
             "secret_changed_at",
-            "previous_secret_until",
+            "secrets",
+            "unreadable",
             "paused_at",
             "disabled_at",
             "attention_at",
@@ -105,9 +124,13 @@ class EndpointOut(serializers.ModelSerializer):
         read_only_fields = fields
 
     def get_url(self, endpoint: Endpoint) -> str:
+        if "url" in unreadable_fields(endpoint):
+            return ""
         return endpoint.url if may_see_urls(self.context["request"]) else masked(endpoint.url)
 
     def get_headers(self, endpoint: Endpoint) -> dict[str, str]:
+        if "headers" in unreadable_fields(endpoint):
+            return {}
         whole = may_see_urls(self.context["request"])
         headers: dict[str, str] = endpoint.headers or {}  # type: ignore[assignment]
         return {name: value if whole else MASKED for name, value in headers.items()}
@@ -116,7 +139,14 @@ class EndpointOut(serializers.ModelSerializer):
         return endpoints.gives_up(endpoint)
 
     def get_has_client_certificate(self, endpoint: Endpoint) -> bool:
-        return bool(endpoint.client_certificate)
+        return "client_certificate" in unreadable_fields(endpoint) or bool(endpoint.client_certificate)
+
+    @extend_schema_field(LiveSecret(many=True))
+    def get_secrets(self, endpoint: Any) -> Any:
+        return LiveSecret(endpoint_secrets.shown(endpoint, endpoint.read_at), many=True).data
+
+    def get_unreadable(self, endpoint: Endpoint) -> list[str]:
+        return sorted(unreadable_fields(endpoint))
 
     def get_warnings(self, endpoint: Endpoint) -> list[str]:
         pem = endpoint.client_certificate or ""
@@ -126,7 +156,9 @@ class EndpointOut(serializers.ModelSerializer):
 class EndpointWithSecret(EndpointOut):
     """The answer to creation and rotation: the only ones that tell the secret."""
 
-    secret = serializers.CharField(help_text="Shown this once.")
+    secret = serializers.CharField(
+        help_text="Shown this once. Empty for v1a: the receiver needs `public_key`, and the private key stays here."
+    )
 
     class Meta(EndpointOut.Meta):
         fields = (*EndpointOut.Meta.fields, "secret")
@@ -139,13 +171,19 @@ class RotationIn(ReasonIn):
     overlap_seconds = serializers.IntegerField(min_value=0, max_value=30 * 86_400, required=False, default=86_400)
 
 
+class EndSecretIn(ReasonIn):
+    id = serializers.CharField(max_length=64, help_text="Of the endpoint's `secrets`.")
+
+
 class ReplayIn(ReasonIn):
     """Events by id, or those recorded from `since` until `until` that the endpoint's filter (or `types`) matches."""
 
     events = serializers.ListField(child=serializers.RegexField("^[0-9]{1,18}$"), required=False, max_length=10_000)
     since = serializers.DateTimeField(required=False)
     until = serializers.DateTimeField(required=False)
-    types = serializers.ListField(child=serializers.CharField(max_length=100), required=False, max_length=100)
+    types = serializers.ListField(
+        child=serializers.RegexField(rf"^({EVENT_TYPE.pattern})$", max_length=100), required=False, max_length=100
+    )
     after = serializers.RegexField("^[0-9]{1,18}$", required=False, default="0", help_text="`next_after` of the last.")
 
 

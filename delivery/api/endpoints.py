@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.db.models import QuerySet
+from django.db.models.functions import Now
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from django_filters import rest_framework as filters
@@ -23,6 +24,7 @@ from delivery.api.endpoint_shapes import (
     EndpointIn,
     EndpointOut,
     EndpointWithSecret,
+    EndSecretIn,
     HealthOut,
     PreviewIn,
     PreviewOut,
@@ -32,17 +34,11 @@ from delivery.api.endpoint_shapes import (
 )
 from delivery.api.serializers import DeliveryOut, ReasonIn
 from delivery.models import Endpoint, Event
+from delivery.states import EndpointState, in_endpoint_state
 from kernel.api.idempotency import idempotent
 from kernel.api.openapi import IDEMPOTENCY_KEY, problem
 from kernel.auth import HasScope, narrow, subscriber_for
-
-STATES: dict[str, dict[str, Any]] = {
-    "paused": {"paused_at__isnull": False},
-    "disabled": {"disabled_at__isnull": False},
-    "needs_attention": {"attention_at__isnull": False, "disabled_at": None},
-    "active": {"is_held": False},
-}
-
+from kernel.parsing import ExactJSONParser
 
 STORED_HEALTH = (
     "consecutive_failures",
@@ -66,17 +62,20 @@ STORED_HEALTH = (
 )
 
 
+LISTED_STATES = [(word.value, word.value) for word in EndpointState if word != EndpointState.DELETED]
+
+
 class EndpointFilter(filters.FilterSet):
     subscriber = filters.CharFilter()
     host = filters.CharFilter()
-    state = filters.ChoiceFilter(choices=[(name, name) for name in STATES], method="in_state")
+    state = filters.ChoiceFilter(choices=LISTED_STATES, method="in_state")
 
     class Meta:
         model = Endpoint
         fields = ("subscriber", "host")
 
     def in_state(self, rows: QuerySet[Endpoint], _name: str, value: str) -> QuerySet[Endpoint]:
-        return rows.filter(**STATES[value])
+        return rows.filter(in_endpoint_state(value))
 
 
 @extend_schema(tags=["endpoints"])
@@ -93,11 +92,11 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, ApiViews):
     filterset_class = EndpointFilter
 
     def get_queryset(self) -> QuerySet[Endpoint]:
-        return narrow(super().get_queryset(), self.request)
+        return narrow(super().get_queryset(), self.request).annotate(read_at=Now())
 
     @extend_schema(
         summary="Create an endpoint",
-        description="The answer tells the signing secret, this once.",
+        description="The answer tells the signing secret, this once; for v1a the public key.",
         request=EndpointIn,
         parameters=[IDEMPOTENCY_KEY],
         responses={201: EndpointWithSecret, 400: problem("A field is wrong; `errors` says which and why")},
@@ -117,10 +116,13 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, ApiViews):
         return Response({"id": str(made.pk), "changed_at": made.secret_changed_at}, status=201)
 
     def _with_secret(self, kept: Response) -> Response:
-        """The whole answer. A repeat is told the secret too, unless it was rotated in the meantime."""
+        """The whole answer. A repeat is told the secret too, unless it was rotated in the meantime.
+
+        A private key is told to nobody: who has it could sign as we do.
+        """
         endpoint = get_object_or_404(self.get_queryset(), pk=kept.data["id"])
-        changed = self._moment(endpoint.secret_changed_at)
-        secret = endpoint.secret if changed == self._moment(kept.data["changed_at"]) else ""
+        is_same = self._moment(endpoint.secret_changed_at) == self._moment(kept.data["changed_at"])
+        secret = endpoint.secret if is_same and not endpoint.public_key else ""
         body = {**self.get_serializer(endpoint).data, "secret": secret}
         headers = {name: value for name, value in kept.headers.items() if name.lower().startswith("idempotent")}
         return Response(body, status=kept.status_code, headers={**headers, "Cache-Control": "no-store"})
@@ -189,10 +191,18 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, ApiViews):
 
     @extend_schema(
         summary="Rotate the signing secret",
-        description="Both secrets sign until `overlap_seconds` are over. The answer tells the new one, this once.",
+        description=(
+            "The one before it signs until `overlap_seconds` are over, and every earlier one until the time that was "
+            "promised for it; at most five sign at once. The answer tells the new one, "
+            "this once; for v1a the public key."
+        ),
         request=RotationIn,
         parameters=[IDEMPOTENCY_KEY],
-        responses={200: EndpointWithSecret, 400: problem("The secret brought along cannot be used")},
+        responses={
+            200: EndpointWithSecret,
+            400: problem("The secret brought along cannot be used"),
+            409: problem("Five secrets sign already"),
+        },
     )
     @action(detail=True, methods=["post"], url_path="rotate-secret")
     def rotate_secret(self, request: Request, pk: str) -> Response:
@@ -204,6 +214,22 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, ApiViews):
         overlap = timedelta(seconds=asked.pop("overlap_seconds"))
         rotated = endpoints.rotate_secret(endpoint, actor=self.actor(), overlap=overlap, **asked)
         return Response({"id": str(rotated.pk), "changed_at": rotated.secret_changed_at})
+
+    @extend_schema(
+        summary="End a secret at once",
+        description="After a leak: an earlier secret, named by its id, signs no more from now on.",
+        request=EndSecretIn,
+        responses={
+            200: EndpointOut,
+            400: problem("No secret of this id signs"),
+            409: problem("It is the standing secret: rotate it with no overlap"),
+        },
+    )
+    @action(detail=True, methods=["post"], url_path="end-secret")
+    def end_secret(self, request: Request, pk: str) -> Response:
+        need(request, "delivery.view_secret_endpoint")
+        endpoint, asked = self.get_object(), self._valid(EndSecretIn)
+        return self._out(endpoints.end_secret(endpoint, asked["id"], actor=self.actor(), reason=asked["reason"]))
 
     @extend_schema(summary="Health: breaker, latency, what waits", responses=HealthOut)
     @action(detail=True, methods=["get"], filterset_class=None, pagination_class=None)
@@ -242,7 +268,7 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, ApiViews):
         request=PreviewIn,
         responses={200: PreviewOut, 400: problem("The template or the event does not allow it")},
     )
-    @action(detail=True, methods=["post"], url_path="preview-postback")
+    @action(detail=True, methods=["post"], url_path="preview-postback", parser_classes=[ExactJSONParser])
     def preview_postback(self, request: Request, pk: str) -> Response:
         need(request, "delivery.view_payload_event")
         endpoint, asked = self.get_object(), self._valid(PreviewIn)

@@ -19,6 +19,7 @@ from delivery.models import Event
 from kernel.api.idempotency import idempotent
 from kernel.api.openapi import IDEMPOTENCY_KEY, problem
 from kernel.auth import HasScope, caller_of, may_see_payloads, narrow, subscriber_for
+from kernel.parsing import ExactJSONParser, ExactJSONRenderer
 
 
 class EventFilter(filters.FilterSet):
@@ -50,6 +51,8 @@ class EventViews(ListModelMixin, RetrieveModelMixin, ApiViews):
     queryset = Event.objects.all()
     permission_classes = [HasScope("deliveries:read", "events:write")]
     filterset_class = EventFilter
+    parser_classes = [ExactJSONParser]
+    renderer_classes = [ExactJSONRenderer]
 
     def get_queryset(self) -> QuerySet[Event]:
         rows = narrow(super().get_queryset(), self.request)

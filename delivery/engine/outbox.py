@@ -7,7 +7,6 @@ by the database's clock, the one that the claim compares with.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from delivery.engine.claims import execute, literal
 from delivery.models import Event

@@ -7,7 +7,6 @@ the event, or of the rendered postback. What it builds is secret: never log a UR
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import random
 import re
@@ -19,6 +18,7 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 
+from delivery import endpoint_secrets
 from delivery.engine.bounds import milliseconds
 from delivery.engine.messages import ClientCertificate, Request
 from delivery.models import Endpoint
@@ -30,6 +30,7 @@ from delivery.policy.postback import Template, render
 from delivery.policy.ratelimit import Rate
 from delivery.policy.retry import Schedule, schedule_for
 from delivery.states import RequestForm
+from kernel import exact_numbers
 from kernel.secrets import UndecryptableSecret
 
 LEASE_FACTOR = 3  # well above the transfer's own deadline, and still a crash is rescued soon
@@ -56,8 +57,7 @@ class Config:
     template: Template | None
     headers: list[str]
     secret: str
-    previous_secret: str
-    previous_until: float
+    earlier_secrets: tuple[tuple[str, float], ...]  # and until when each signs, Unix seconds
     timeout_ms: int
     lease_seconds: float
     max_attempts: int
@@ -72,10 +72,10 @@ class Config:
     ca_certificates: bytes
 
     def secrets(self, now: float) -> list[str]:
-        """Who signs at this moment (Unix seconds): the secret, and during the overlap the one before it."""
-        if self.previous_secret and now < self.previous_until:
-            return [self.secret, self.previous_secret]
-        return [self.secret] if self.secret else []
+        """Who signs at this moment (Unix seconds, the database's): the standing one, and all whose time is not over."""
+        if not self.secret:
+            return []
+        return [self.secret, *(secret for secret, until in self.earlier_secrets if now < until)]
 
 
 @dataclass(slots=True)
@@ -166,8 +166,7 @@ def config_of(endpoint: Endpoint) -> Config:
         template=_template_of(endpoint),
         headers=_standing_headers(endpoint),
         secret=endpoint.secret or "",
-        previous_secret=endpoint.previous_secret or "",
-        previous_until=endpoint.previous_secret_until.timestamp() if endpoint.previous_secret_until else 0.0,
+        earlier_secrets=tuple((one.secret, one.ends_at.timestamp()) for one in endpoint_secrets.earlier(endpoint)),
         timeout_ms=endpoint.timeout_ms,
         lease_seconds=lease_of(endpoint.timeout_ms),
         max_attempts=endpoint.max_attempts,
@@ -226,7 +225,7 @@ def build(claimed: Claimed) -> Request:
         raise Unsigned
     url, body = config.url, claimed.payload
     if config.template is not None:
-        rendered = render(config.template, {**json.loads(claimed.payload), "uid": claimed.uid})
+        rendered = render(config.template, {**exact_numbers.loads(claimed.payload), "uid": claimed.uid})
         url, body = rendered.url, rendered.body
     moment = int(claimed.began_at)
     headers = [

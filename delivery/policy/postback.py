@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 from kernel.addresses import AddressRefused, split_url
+from kernel.exact_numbers import Number
 
 _FIELD = re.compile(r"\{([A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*)\}")
 _ROOTS = frozenset({"data", "type", "timestamp", "uid"})
@@ -68,7 +69,8 @@ def check_template(template: Template) -> tuple[str, ...]:
         raise TemplateInvalid("field_in_host", "A field may stand in the path or query, not in the host.")
     fields = tuple(dict.fromkeys(_FIELD.findall(template.url) + _FIELD.findall(template.body)))
     for name in fields:
-        if name.partition(".")[0] not in _ROOTS or name == "data":
+        root, _, rest = name.partition(".")
+        if root not in _ROOTS or (root == "data") != bool(rest):
             raise TemplateInvalid("unknown_field", f"{{{name}}} is unknown: use data.…, type, timestamp or uid.")
     rest = _FIELD.sub("", template.url)
     if "{" in rest or "}" in rest:
@@ -125,6 +127,8 @@ def _plain(name: str, envelope: Mapping[str, Any]) -> str | None:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return json.dumps(value)
+    if isinstance(value, Number):
+        return value.text
     raise FieldRefused("not_plain", name, f"{name} is a list or object; a postback's field must be a plain value.")
 
 

@@ -7,10 +7,12 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission
 from django.urls import reverse
 
+from delivery import endpoint_secrets
 from delivery.models import Delivery, Endpoint, Event
 from delivery.tests import factories
 from kernel.models import ApiKey
 from kernel.tests import hostile
+from kernel.tests.pages import fields_of
 
 pytestmark = pytest.mark.django_db
 URL = "https://hooks.example.com/in?token=s3cret"
@@ -249,11 +251,13 @@ def test_the_endpoints_verbs(admin_client):
     assert "A test is on its way" in _text(post("test"))
     rotated = post("rotate", overlap="on")
     assert Endpoint.objects.get().secret in _text(rotated)
-    assert Endpoint.objects.get().previous_secret_until
+    (earlier,) = endpoint_secrets.earlier(Endpoint.objects.get())
+    assert "has ended" in _text(post("end-secret", secret=earlier.id))
+    assert Endpoint.objects.get().earlier_secrets is None
     Endpoint.objects.update(disabled_at=factories.NOW)
     assert "Enabled." in _text(post("enable"))
     assert "1 waiting deliveries were cancelled" in _text(post("remove"))
-    assert LogEntry.objects.count() == 6
+    assert LogEntry.objects.count() == 7
     for verb in ("pause", "resume", "enable", "test", "rotate", "remove"):
         assert post(verb).status_code == 403
 
@@ -265,6 +269,70 @@ def test_the_endpoints_verbs_need_permission(person, verb):
         Endpoint.objects.update(disabled_at=factories.NOW)
     client = person("view_endpoint")
     assert client.post(_page("endpoint", endpoint.pk, verb), {"reason": "x"}).status_code == 403
+
+
+def test_rotate_pressed_twice_rotates_once_and_shows_the_same_secret(admin_client):
+    endpoint = factories.endpoint()
+    page = _page("endpoint", endpoint.pk, "rotate")
+    shown = fields_of(admin_client.get(page))
+    first, again = (admin_client.post(page, {**shown, "reason": "r"}) for _ in "12")
+    standing = Endpoint.objects.get()
+    assert standing.secret in _text(first) and standing.secret in _text(again)
+    assert [one.secret for one in endpoint_secrets.earlier(standing)] == [endpoint.secret]
+    later = admin_client.post(page, {**fields_of(admin_client.get(page)), "reason": "r"})
+    assert Endpoint.objects.get().secret in _text(later) and standing.secret not in _text(later)
+
+
+def test_the_panel_names_the_secrets_and_ends_one(admin_client, person):
+    endpoint = factories.endpoint()
+    admin_client.post(_page("endpoint", endpoint.pk, "rotate"), {"reason": "r", "overlap": "on"})
+    (earlier,) = endpoint_secrets.earlier(Endpoint.objects.get())
+    assert f"{earlier.id} until" in _text(admin_client.get(_page("endpoint", endpoint.pk)))
+    asked = _text(admin_client.get(_page("endpoint", endpoint.pk, "end-secret")))
+    assert f"{earlier.id}, would sign until" in asked and earlier.secret not in asked
+    assert person("view_endpoint").get(_page("endpoint", endpoint.pk, "end-secret")).status_code == 403
+
+
+def test_an_unreadable_endpoint_is_listed_shown_and_mended(admin_client, settings):
+    from cryptography.fernet import Fernet
+
+    known, settings.MASTER_KEYS = settings.MASTER_KEYS, [Fernet.generate_key().decode()]
+    endpoint = factories.endpoint(url=URL, headers={"x-key": "hush"}, earlier_secrets=[])
+    settings.MASTER_KEYS = known
+    good = factories.endpoint(name="Good one")
+    page = _page("endpoint", endpoint.pk)
+    listed = _text(admin_client.get(reverse("admin:delivery_endpoint_changelist")))
+    assert "Good one" in listed and listed.count("· unreadable") == 1
+    assert "No master key opens its" in _text(admin_client.get(page))
+    assert "No master key" not in _text(admin_client.get(_page("endpoint", good.pk)))
+    for verb in ("rotate", "pause", "remove", "test"):
+        assert admin_client.get(_page("endpoint", endpoint.pk, verb)).status_code == 200
+    admin_client.post(_page("endpoint", endpoint.pk, "rotate"), {"reason": "r"})
+    mended = {**fields_of(admin_client.get(page)), "url": URL, "headers": '{"x-key": "new"}'}
+    assert admin_client.post(page, mended).status_code == 302
+    row = Endpoint.objects.get(pk=endpoint.pk)
+    assert (row.url, row.headers, row.secret[:6]) == (URL, {"x-key": "new"}, "whsec_")
+
+
+def test_the_page_of_an_unreadable_endpoint_opens_without_the_permission(person, settings):
+    from cryptography.fernet import Fernet
+
+    known, settings.MASTER_KEYS = settings.MASTER_KEYS, [Fernet.generate_key().decode()]
+    endpoint = factories.endpoint(url=URL, headers={"x-key": "hush"})
+    settings.MASTER_KEYS = known
+    page = _text(person("view_endpoint", "change_endpoint").get(_page("endpoint", endpoint.pk)))
+    assert "unreadable: no master key opens it" in page
+
+
+@pytest.mark.parametrize(
+    "flags", [("paused_at", "disabled_at"), ("paused_at", "attention_at"), ("attention_at", "disabled_at")]
+)
+def test_an_endpoint_with_two_flags_is_found_by_the_word_that_is_shown(admin_client, flags):
+    endpoint = factories.endpoint(**dict.fromkeys(flags, factories.NOW))
+    listed = reverse("admin:delivery_endpoint_changelist")
+    for state in ("active", "paused", "needs_attention", "disabled", "deleted"):
+        found = list(admin_client.get(listed, {"state": state}).context["cl"].result_list)
+        assert [row.pk for row in found] == ([endpoint.pk] if state == endpoint.state else [])
 
 
 # --- API keys

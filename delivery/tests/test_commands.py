@@ -95,6 +95,11 @@ def test_preview_postback(run):
         run("preview_postback", str(endpoint.pk), factories.event().uid)
 
 
+def test_publish_keeps_the_text_of_numbers(run):
+    run("publish", "order.paid", '{"sum": 1.50, "n": -0, "x": 0.1234567890123456789}', "--json")
+    assert bytes(Event.objects.get().payload).endswith(b'"data":{"sum":1.50,"n":-0,"x":0.1234567890123456789}}')
+
+
 def test_create_api_key(run):
     made = run("create_api_key", "ci", "--scopes", "tasks:read,events:write", "--subscriber", "acme", "--json")
     key = ApiKey.objects.get(key_id=made["key_id"])
@@ -117,11 +122,18 @@ def test_rotate_master_key(run, settings):
         assert Fernet(new).decrypt(cursor.fetchone()[0].encode()).decode() == endpoint.url
 
 
-def test_rotation_without_the_old_key_changes_nothing_and_says_so(run, settings):
-    factories.endpoint()
-    settings.MASTER_KEYS = [Fernet.generate_key().decode()]
-    with pytest.raises(CommandError, match="MASTER_KEYS"):
+def test_rotation_names_what_no_key_opens_and_does_the_others(run, settings):
+    lost, old, new = settings.MASTER_KEYS[0], Fernet.generate_key().decode(), Fernet.generate_key().decode()
+    broken = factories.endpoint(headers={"x": "y"})
+    settings.MASTER_KEYS = [old]
+    good = factories.endpoint(url="https://good.example.com/")
+    settings.MASTER_KEYS = [new, old]
+    with pytest.raises(CommandError, match=f"delivery.Endpoint.url of {broken.pk}.*back at the end of MASTER_KEYS"):
         run("rotate_master_key")
+    settings.MASTER_KEYS = [new]
+    assert Endpoint.objects.get(pk=good.pk).url == "https://good.example.com/"
+    settings.MASTER_KEYS = [lost]
+    assert Endpoint.objects.get(pk=broken.pk).url == broken.url  # it waits for its key, unchanged
 
 
 @pytest.mark.parametrize(

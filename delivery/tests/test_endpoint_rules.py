@@ -32,6 +32,8 @@ def _refusal(**values):
         ({"url": "https://example.com/{data.id}"}, "url", "not_a_postback"),
         ({"url": "https://{data.host}/", "request_form": "postback"}, "url", "field_in_host"),
         ({"url": "https://e.com/{oops}", "request_form": "postback"}, "url", "unknown_field"),
+        ({"url": "https://e.com/{uid.x}", "request_form": "postback"}, "url", "unknown_field"),
+        ({"url": "https://e.com/", "body_template": "{type.x}", "request_form": "postback"}, "url", "unknown_field"),
         ({"url": "https://e.com/{data.a", "request_form": "postback"}, "url", "brace"),
         ({"headers": {"Host": "evil"}}, "headers", "reserved"),
         ({"headers": {"webhook-signature": "v1,x"}}, "headers", "reserved"),
@@ -51,12 +53,27 @@ def _refusal(**values):
         ({"body_rule": {"nonsense": "x"}}, "body_rule", "bad_body_rule"),
         ({"missing_field": "default", "request_form": "postback"}, "missing_default", "required"),
         ({"ordering_key": "data click"}, "ordering_key", "bad_ordering_key"),
+        ({"ordering_key": "click_id"}, "ordering_key", "unknown_field"),
+        ({"ordering_key": "k"}, "ordering_key", "unknown_field"),
+        ({"ordering_key": "uid"}, "ordering_key", "unknown_field"),
+        ({"ordering_key": "data"}, "ordering_key", "unknown_field"),
+        ({"ordering_key": "type.x"}, "ordering_key", "unknown_field"),
         ({"ca_certificate": "nope"}, "ca_certificate", "bad_certificate"),
         ({"body_content_type": "a\r\nb: c"}, "body_content_type", "bad_header_value"),
     ],
 )
 def test_refusals(values, field, code):
     assert _refusal(**values) == (field, code)
+
+
+@pytest.mark.parametrize("key", ["", "type", "timestamp", "data.click_id", "data.a.b-c.0"])
+def test_ordering_keys_that_name_something(key):
+    assert clean({"url": URL, "ordering_key": key})["ordering_key"] == key
+
+
+def test_the_refusal_of_an_ordering_key_says_what_to_write():
+    with pytest.raises(InvalidEndpoint, match=r"click_id names nothing in an event: write data\.click_id"):
+        clean({"url": URL, "ordering_key": "click_id"})
 
 
 def test_every_wrong_field_is_named_at_once():

@@ -98,16 +98,6 @@ def test_resume_after_refusals_redrives_only_what_they_made():
     assert EndpointHealth.objects.get().refusal_count == 0
 
 
-def test_rotation_overlaps_or_not():
-    endpoint = _made()
-    rotated = endpoints.rotate_secret(endpoint, **WHO)
-    assert rotated.previous_secret == endpoint.secret != rotated.secret
-    assert rotated.previous_secret_until - timezone.now() > timedelta(hours=23)
-    leaked = endpoints.rotate_secret(endpoint, overlap=timedelta(0), **WHO)
-    assert leaked.previous_secret == ""
-    assert leaked.previous_secret_until is None
-
-
 def test_delete_cancels_what_waits_and_keeps_the_history():
     endpoint = _made()
     for state in ("pending", "failed", "delivered", "dead_letter"):

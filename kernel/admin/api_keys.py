@@ -15,6 +15,7 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from kernel import audit
 from kernel.admin.confirm import actor_of, run_verb
+from kernel.admin.forms import OnlyChangesAdmin
 from kernel.auth import Scope, create_key
 from kernel.models import ApiKey
 
@@ -34,7 +35,7 @@ class ApiKeyForm(forms.ModelForm):
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(ModelAdmin):
+class ApiKeyAdmin(OnlyChangesAdmin, ModelAdmin):
     form = ApiKeyForm
     list_display = ("name", "key_id", "status", "subscriber", "scope_words", "last_used_at", "created_at")
     list_filter = ("is_demo",)

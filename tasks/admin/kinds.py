@@ -18,6 +18,7 @@ from unfold.widgets import UnfoldAdminSelectWidget
 from kernel import audit
 from kernel.admin.actions import Action, on_one
 from kernel.admin.confirm import actor_of
+from kernel.admin.forms import OnlyChangesAdmin
 from tasks import kinds, providers
 from tasks.engine import policies, wake
 from tasks.models import KindPolicy
@@ -70,7 +71,7 @@ class PolicyForm(forms.ModelForm):
 
 
 @admin.register(KindPolicy)
-class KindPolicyAdmin(ModelAdmin):
+class KindPolicyAdmin(OnlyChangesAdmin, ModelAdmin):
     form = PolicyForm
     list_display = ("title", "switch", "provider_words", "concurrency", "rate", "attempt_limit", "timeout")
     list_fullwidth = True
@@ -97,9 +98,8 @@ class KindPolicyAdmin(ModelAdmin):
         return False
 
     def save_model(self, request: HttpRequest, obj: KindPolicy, form: Any, change: bool) -> None:
-        """Only what was changed: pause and hold may be set by others while the form is open."""
         with transaction.atomic():
-            obj.save(update_fields=[*form.changed_data, "updated_at"] if change else None)
+            super().save_model(request, obj, form, change)
             audit.record(actor_of(request), "update", "kind", [obj.pk], detail={"fields": form.changed_data})
         wake.after_commit(wake.START, wake.RUN_INTERNAL)
 

@@ -14,6 +14,7 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from kernel.admin.bases import KeptAdmin, ListedFiltersAdmin
+from kernel.admin.forms import OnlyChangesAdmin
 from tasks import kinds
 from tasks.admin.tasks import KindFilter
 from tasks.errors import InvalidInput
@@ -50,7 +51,7 @@ class ScheduleForm(forms.ModelForm):
 
 
 @admin.register(Schedule)
-class ScheduleAdmin(ListedFiltersAdmin):
+class ScheduleAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
     form = ScheduleForm
     list_display = ("name", "kind_title", "every", "is_enabled", "last_due_at", "catch_up")
     list_filter = ("is_enabled", KindFilter)

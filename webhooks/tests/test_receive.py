@@ -325,6 +325,21 @@ def test_other_methods(db):
             assert response.headers["Allow"] == "POST, HEAD"
 
 
+@pytest.mark.parametrize("path", ["nosuch", "nosuch/", "map-search/nosuch/", "sandbox/nosuch", "scoring/a/b/"])
+def test_an_address_without_a_source_is_404_by_every_method(db, path):
+    """Whoever tests an address by HEAD must not be told that it takes calls."""
+    client = Client()
+    for method in (client.head, client.get, client.options, client.put, client.delete, client.post):
+        assert method(f"/webhooks/{path}").status_code == 404, method
+
+
+def test_a_door_that_is_open_by_any_spelling_answers_head(db):
+    client = Client()
+    for path in ("map_search", "map-search/", "scoring/sandbox", "sandbox/"):
+        assert client.head(f"/webhooks/{path}").status_code == 200
+        assert client.get(f"/webhooks/{path}").status_code == 405
+
+
 def test_no_session_no_cookie_no_redirect(post, running):
     running()
     response = post(DONE, path="/webhooks/map-search", cookie="sessionid=" + "a" * 32)

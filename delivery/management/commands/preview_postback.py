@@ -10,6 +10,7 @@ from delivery import previews
 from delivery.models import Endpoint, Event
 from delivery.policy.postback import FieldRefused, TemplateInvalid
 from kernel.addresses import AddressRefused
+from kernel.secrets import UndecryptableSecret
 
 
 class Command(BaseCommand):
@@ -45,5 +46,7 @@ class Command(BaseCommand):
     def _preview(self, endpoint: Endpoint, event: Event) -> previews.Preview:
         try:
             return previews.preview(endpoint, previews.envelope_of(event))
+        except UndecryptableSecret as error:
+            raise CommandError(str(error)) from None
         except (FieldRefused, TemplateInvalid, AddressRefused) as error:
             raise CommandError(f"This event cannot be sent there: {error.detail}") from None

@@ -26,7 +26,7 @@ class Command(BaseCommand):
         try:
             event = record(
                 options["type"],
-                strict_loads(raw),
+                strict_loads(raw, keeps_numbers=True),
                 subscriber=options["subscriber"],
                 uid=options["uid"],
                 caller="command",

@@ -1,10 +1,14 @@
 """`/endpoints/`: what a caller may set, sees, and must not see."""
 
+import itertools
+
 import pytest
 
 from delivery.models import Delivery, Endpoint
+from delivery.policy import signing
 from delivery.tests import factories
 from kernel.models import IdempotencyRecord
+from kernel.rotation import places, unopened
 from kernel.tests import hostile
 
 pytestmark = pytest.mark.django_db
@@ -79,7 +83,7 @@ def test_a_bound_key_sees_and_makes_only_its_own(client_with):
     mine = client_with(subscriber="acme")
     for path in ("", "health/"):
         assert mine.get(f"/api/v1/endpoints/{other.pk}/{path}").status_code == 404
-    for verb in ("pause", "resume", "enable", "test", "rotate-secret", "replay"):
+    for verb in ("pause", "resume", "enable", "test", "rotate-secret", "end-secret", "replay"):
         assert mine.post(f"/api/v1/endpoints/{other.pk}/{verb}/", {}, format="json").status_code == 404
     assert mine.patch(f"/api/v1/endpoints/{other.pk}/", {"name": "x"}, format="json").status_code == 404
     assert mine.delete(f"/api/v1/endpoints/{other.pk}/").status_code == 404
@@ -99,7 +103,20 @@ def test_the_verbs(api):
     assert post("resume").json()["state"] == "active"
     assert post("test").json()["event_type"] == "endpoint.test"
     rotated = post("rotate-secret", {"overlap_seconds": 3600}).json()
-    assert rotated["secret"].startswith("whsec_") and rotated["previous_secret_until"]
+    assert rotated["secret"].startswith("whsec_")
+    standing, earlier = rotated["secrets"]
+    assert (standing["ends_at"], earlier["scheme"], set(earlier)) == (
+        None,
+        "v1",
+        {"id", "scheme", "created_at", "ends_at"},
+    )
+    last = post("end-secret", {"id": standing["id"]})
+    assert (last.status_code, last.json()["code"]) == (409, "last_secret")
+    ended = post("end-secret", {"id": earlier["id"], "reason": "leaked"})
+    assert (ended.status_code, ended.json()["secrets"]) == (200, [standing])
+    again = post("end-secret", {"id": earlier["id"]})
+    assert (again.status_code, again.json()["errors"][0]["code"]) == (400, "unknown_secret")
+    assert "whsec" not in ended.content.decode()
     Endpoint.objects.update(disabled_at=factories.NOW)
     assert (post("resume").status_code, post("resume").json()["code"]) == (409, "wrong_state")
     assert post("enable").json()["state"] == "active"
@@ -117,6 +134,60 @@ def test_rotation_repeated_with_a_key_tells_the_same_secret(api):
         api.post(f"/api/v1/endpoints/{pk}/rotate-secret/", {}, format="json", HTTP_IDEMPOTENCY_KEY="r") for _ in "12"
     )
     assert first.json()["secret"] == again.json()["secret"] != ""
+
+
+def test_a_private_key_is_told_to_nobody(api):
+    made = api.post("/api/v1/endpoints/", {"url": URL}, format="json").json()
+    path = f"/api/v1/endpoints/{made['id']}/rotate-secret/"
+    rotated = api.post(path, {"signature_scheme": "v1a"}, format="json")
+    other = api.post("/api/v1/endpoints/", {"url": URL, "signature_scheme": "v1a"}, format="json")
+    brought = api.post(path, {"secret": signing.new_secret("v1a")[0]}, format="json", HTTP_IDEMPOTENCY_KEY="b")
+    repeat = api.post(path, {"secret": "x"}, format="json")
+    assert repeat.status_code == 400
+    for answer in (rotated, other, brought):
+        assert answer.status_code in (200, 201)
+        assert "whsk_" not in answer.content.decode()
+        assert (answer.json()["secret"], answer.json()["public_key"][:5]) == ("", "whpk_")
+        assert answer.json()["secrets"][0]["scheme"] == "v1a"
+
+
+def test_the_state_that_is_filtered_is_the_state_that_is_shown(api):
+    switches = ("paused_at", "attention_at", "disabled_at")
+    for chosen in (chosen for size in range(4) for chosen in itertools.combinations(switches, size)):
+        factories.endpoint(**dict.fromkeys(chosen, factories.NOW))
+    shown = {row["id"]: row["state"] for row in api.get("/api/v1/endpoints/").json()["results"]}
+    assert sorted(shown.values()) == ["active"] + ["disabled"] * 4 + ["needs_attention"] * 2 + ["paused"]
+    for state in ("active", "paused", "needs_attention", "disabled"):
+        listed = api.get(f"/api/v1/endpoints/?state={state}").json()["results"]
+        assert {row["id"] for row in listed} == {pk for pk, word in shown.items() if word == state}
+
+
+def test_one_unreadable_endpoint_hides_no_other_and_can_be_mended(api, settings):
+    from cryptography.fernet import Fernet
+
+    lost = Fernet.generate_key().decode()
+    known = settings.MASTER_KEYS
+    settings.MASTER_KEYS = [lost]
+    broken = [factories.endpoint(url=URL, headers={"x-key": "hush"}, client_certificate="PEM").pk for _ in "12"]
+    settings.MASTER_KEYS = known
+    good = factories.endpoint(url=URL).pk
+    pk = broken[0]
+    listed = {row["id"]: row["unreadable"] for row in api.get("/api/v1/endpoints/").json()["results"]}
+    everything = ["client_certificate", "headers", "secret", "url"]
+    assert listed == {str(good): [], **{str(one): everything for one in broken}}
+    shown = api.get(f"/api/v1/endpoints/{pk}/").json()
+    assert (shown["url"], shown["headers"], shown["secrets"], shown["host"]) == ("", {}, [], "hooks.example.com")
+    preview = api.post(f"/api/v1/endpoints/{pk}/preview-postback/", {}, format="json")
+    assert (preview.status_code, preview.json()["code"]) == (409, "unreadable_secret")
+    assert api.patch(f"/api/v1/endpoints/{pk}/", {"name": "mended"}, format="json").json()["name"] == "mended"
+    rotated = api.post(f"/api/v1/endpoints/{pk}/rotate-secret/", {}, format="json").json()
+    assert rotated["secret"].startswith("whsec_") and len(rotated["secrets"]) == 1
+    changed = {"url": URL, "headers": {"x-key": "new"}, "client_certificate": ""}
+    mended = api.patch(f"/api/v1/endpoints/{pk}/", changed, format="json").json()
+    assert (mended["unreadable"], mended["url"], mended["headers"]) == ([], URL, {"x-key": "new"})
+    assert api.delete(f"/api/v1/endpoints/{broken[1]}/").status_code == 204
+    assert [row["id"] for row in api.get("/api/v1/endpoints/").json()["results"]] == [str(good), str(pk)]
+    assert not any(unopened(place) for place in places())  # nothing is left that nobody could mend
 
 
 def test_replay_and_preview(api):

@@ -107,3 +107,70 @@ def test_hostile_json_is_refused_with_words(api):
     answer = api.post("/api/v1/events/", raw, content_type="application/json")
     assert answer.status_code == 400
     assert "twice" in answer.json()["detail"]
+
+
+ODD = (
+    '{"a":0.1234567890123456789,"b":-0,"c":1e2,"d":123456789012345678901234567890,"e":[1.50,-0.0,1E+3],"f":12.5,"g":7}'
+)
+
+
+def _send(client, raw, path="events/"):
+    return client.post(f"/api/v1/{path}", raw, content_type="application/json")
+
+
+def test_numbers_keep_their_text_on_the_way_in_and_out(api):
+    made = _send(api, f'{{"type":"order.paid","data":{ODD}}}')
+    assert made.status_code == 202, made.data
+    assert bytes(Event.objects.get().payload).endswith(f'"data":{ODD}}}'.encode())
+    shown = api.get(f"/api/v1/events/{made.json()['id']}/").content.decode()
+    assert f'"data":{ODD}}}' in shown
+    assert _send(api, f'{{"events":[{{"type":"a.b","data":{ODD}}},{{"type":"a.b","data":{{}}}}]}}', "events/bulk/")
+    assert bytes(Event.objects.order_by("id")[1].payload).endswith(f'"data":{ODD}}}'.encode())
+
+
+def test_an_integer_longer_than_python_reads_keeps_its_digits(api):
+    digits = "9" * 10_000
+    made = _send(api, f'{{"type":"order.paid","data":{{"n":{digits}}}}}')
+    assert made.status_code == 202, made.data
+    assert digits.encode() in bytes(Event.objects.get().payload)
+    assert digits in api.get(f"/api/v1/events/{made.json()['id']}/").content.decode()
+
+
+def test_a_number_that_is_infinity_once_read_is_refused(api):
+    answer = _send(api, '{"type":"order.paid","data":{"n":1e400}}')
+    assert (answer.status_code, "too large" in answer.json()["detail"]) == (400, True)
+
+
+def test_the_same_uid_with_the_same_odd_numbers_is_the_same_event(api):
+    body = f'{{"type":"order.paid","uid":"conv-1","data":{ODD}}}'
+    first, again = _send(api, body), _send(api, body)
+    assert first.json()["id"] == again.json()["id"]
+    other = _send(api, body.replace("0.1234567890123456789", "0.1234567890123456788"))
+    assert (other.status_code, other.json()["code"]) == (409, "uid_taken")
+
+
+@pytest.mark.parametrize("field", ["type", "uid", "subscriber", "occurred_at"])
+def test_an_odd_number_is_no_text(api, field):
+    others = "" if field == "type" else ',"type":"a.b"'
+    answer = _send(api, f'{{"data":{{}},"{field}":1e2{others}}}')
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, field)
+
+
+def test_a_postbacks_preview_keeps_the_text_of_numbers(api):
+    endpoint = factories.endpoint(
+        url="https://partner.example.com/pb?a={data.a}&b={data.b}&c={data.c}", request_form="postback", method="GET"
+    )
+    shown = _send(api, f'{{"data":{ODD}}}', f"endpoints/{endpoint.pk}/preview-postback/").json()
+    assert shown["url"] == "https://partner.example.com/pb?a=0.1234567890123456789&b=-0&c=1e2"
+    _send(api, f'{{"type":"order.paid","data":{ODD}}}')
+    event = Event.objects.get()
+    recorded = _send(api, f'{{"event":"{event.pk}"}}', f"endpoints/{endpoint.pk}/preview-postback/").json()
+    assert recorded["url"] == shown["url"]
+
+
+def test_an_ordering_key_is_a_numbers_text(api):
+    factories.endpoint(ordering_key="data.k")
+    for text in ("0.1234567890123456789", "0.1234567890123456788", "-0", "1e2", "7", '{"x":1.50}'):
+        _send(api, f'{{"type":"a.b","data":{{"k":{text}}}}}')
+    keys = list(Delivery.objects.order_by("id").values_list("ordering_key", flat=True))
+    assert keys == ["0.1234567890123456789", "0.1234567890123456788", "-0", "1e2", "7", '{"x": 1.50}']

@@ -3,11 +3,13 @@
 import json
 from typing import Any
 
-from cryptography.fernet import Fernet, InvalidToken
+from cryptography.fernet import Fernet
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from kernel.rotation import places, rotate
+
+NAMED = 20
 
 
 class Command(BaseCommand):
@@ -25,19 +27,24 @@ class Command(BaseCommand):
             self.stdout.write(Fernet.generate_key().decode())
             return
         counts: dict[str, int] = {}
+        closed: list[str] = []
         for place in places():
-            try:
-                counts[str(place)] = rotate(place, self._progress(str(place)))
-            except InvalidToken:
-                raise CommandError(
-                    f"A secret in {place} opens with none of the {len(settings.MASTER_KEYS)} master keys. Put the key "
-                    "it was made with back at the end of MASTER_KEYS, and run this again."
-                ) from None
+            counts[str(place)], unopened = rotate(place, self._progress(str(place)))
+            closed += [f"{place} of {pk}" for pk in unopened]
         if options["json"]:
             self.stdout.write(json.dumps(counts))
+        else:
+            for name, number in counts.items():
+                self.stdout.write(f"{number:>8}  {name}")
+        if closed:
+            more = f" and {len(closed) - NAMED:,} more" if len(closed) > NAMED else ""
+            raise CommandError(
+                f"None of the {len(settings.MASTER_KEYS)} master keys opens: {', '.join(closed[:NAMED])}{more}. Put "
+                "the key they were made with back at the end of MASTER_KEYS and run this again, or set them anew. All "
+                "others are under the first key now."
+            )
+        if options["json"]:
             return
-        for name, number in counts.items():
-            self.stdout.write(f"{number:>8}  {name}")
         self.stdout.write("All of these open with the first master key now; the others can be removed.")
 
     def _progress(self, name: str) -> Any:
