@@ -51,9 +51,14 @@ def redrive(ids: Iterable[int], *, actor: str, reason: str) -> int:
 
     Those whose endpoint was deleted stay as they are; a held endpoint's wait for it.
     """
+    return len(redriven(ids, actor=actor, reason=reason))
+
+
+def redriven(ids: Iterable[int], *, actor: str, reason: str) -> dict[int, str]:
+    """`redrive`, for whoever keeps an account of each: answers who moved, with the fingerprint of its old failure."""
     with transaction.atomic():
         rows = _locked(ids, (State.DEAD_LETTER.value,), endpoint__deleted_at__isnull=True)
-        Delivery.objects.filter(pk__in=rows).update(
+        Delivery.objects.filter(pk__in=list(rows)).update(
             state=State.PENDING,
             attempt_count=0,
             throttle_count=0,
@@ -63,10 +68,10 @@ def redrive(ids: Iterable[int], *, actor: str, reason: str) -> int:
             finished_at=None,
             fingerprint="",
         )
-        _tell("redrive", rows, actor, reason)
+        _tell("redrive", list(rows), actor, reason)
         if rows:
             wake()
-    return len(rows)
+    return rows
 
 
 def discard(ids: Iterable[int], *, actor: str, reason: str) -> int:
@@ -74,7 +79,12 @@ def discard(ids: Iterable[int], *, actor: str, reason: str) -> int:
 
     What is in flight or final is left alone.
     """
-    return _cancel(ids, (State.DEAD_LETTER.value, *WAITING_STATES), "discard", actor=actor, reason=reason)
+    return len(_cancel(ids, (State.DEAD_LETTER.value, *WAITING_STATES), "discard", actor=actor, reason=reason))
+
+
+def discarded(ids: Iterable[int], *, actor: str, reason: str) -> dict[int, str]:
+    """`discard` of dead letters only: answers who moved, with the fingerprint of its failure."""
+    return _cancel(ids, (State.DEAD_LETTER.value,), "discard", actor=actor, reason=reason)
 
 
 def cancel_for_endpoint(endpoint_id: int, *, actor: str, reason: str, limit: int = 2_000) -> int:
@@ -84,29 +94,30 @@ def cancel_for_endpoint(endpoint_id: int, *, actor: str, reason: str, limit: int
     """
     waiting = Delivery.objects.filter(endpoint_id=endpoint_id, state__in=WAITING_STATES)
     ids = waiting.order_by("next_attempt_at").values_list("pk", flat=True)[:limit]
-    return _cancel(ids, WAITING_STATES, "cancel_for_endpoint", actor=actor, reason=reason)
+    return len(_cancel(ids, WAITING_STATES, "cancel_for_endpoint", actor=actor, reason=reason))
 
 
-def _cancel(ids: Iterable[int], states: Sequence[str], verb: str, *, actor: str, reason: str) -> int:
+def _cancel(ids: Iterable[int], states: Sequence[str], verb: str, *, actor: str, reason: str) -> dict[int, str]:
     ids = list(ids)
     with transaction.atomic():
         ordered = Delivery.objects.filter(pk__in=ids).exclude(ordering_key="")
         keys = sorted(set(ordered.values_list("endpoint_id", "ordering_key")))
         _lock_health({endpoint_id for endpoint_id, _ in keys})
         rows = _locked(ids, states)
-        Delivery.objects.filter(pk__in=rows).update(
+        Delivery.objects.filter(pk__in=list(rows)).update(
             state=State.CANCELLED, finished_at=_Clock(), last_error=f"Cancelled: {reason}"[:300]
         )
         if keys and claims.promote(keys):
             wake()
-        _tell(verb, rows, actor, reason)
-    return len(rows)
+        _tell(verb, list(rows), actor, reason)
+    return rows
 
 
-def _locked(ids: Iterable[int], states: Sequence[str], **conditions: object) -> list[int]:
-    """Lock those of `ids` that are in one of `states`, in id order."""
+def _locked(ids: Iterable[int], states: Sequence[str], **conditions: object) -> dict[int, str]:
+    """Lock those of `ids` that are in one of `states`, in id order; with the fingerprint of each."""
     rows = Delivery.objects.filter(pk__in=list(ids), state__in=list(states), **conditions)
-    return list(rows.select_for_update(no_key=True, of=("self",)).order_by("pk").values_list("pk", flat=True))
+    locked = rows.select_for_update(no_key=True, of=("self",)).order_by("pk")
+    return dict(locked.values_list("pk", "fingerprint"))
 
 
 def _lock_health(endpoint_ids: Iterable[int]) -> None:
