@@ -131,10 +131,11 @@ class AlreadyThere:
         """Sentences for whoever is about to send them once more; none where nothing would come twice."""
         said = []
         if self.waiting:
-            said.append(f"{self.waiting:,} of these already wait for this endpoint and will be sent once more.")
+            waits = "waits" if self.waiting == 1 else "wait"
+            said.append(f"{self.waiting:,} of these already {waits} for this endpoint and will be sent once more.")
         if self.sent and self.last_sent_at:
-            ago = _ago(now - self.last_sent_at)
-            said.append(f"{self.sent:,} of these were sent to it within the last day, the latest {ago} ago.")
+            was, ago = "was" if self.sent == 1 else "were", _ago(now - self.last_sent_at)
+            said.append(f"{self.sent:,} of these {was} sent to it within the last day, the latest {ago} ago.")
         return said
 
 

@@ -33,7 +33,7 @@ def refuse_unknown(asked: Iterable[str], known: Collection[str]) -> None:
 
 def refuse_empty(names: Iterable[str], asked: Mapping[str, str]) -> None:
     """BadInput for those of `names` that were given without a value."""
-    empty = sorted(name for name in names if asked.get(name) == "")
+    empty = sorted(name for name in names if name in asked and not asked[name].strip())
     if empty:
         words = "is empty; leave it out, or say which."
         errors = [bad_field(name, f"It {words}", "empty_filter") for name in empty]

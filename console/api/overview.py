@@ -100,7 +100,7 @@ MAY_BE_EMPTY = frozenset({"subscriber", "error_code", "fingerprint"})  # columns
 
 
 def _both_sides(request: Request) -> tuple[QuerySet | None, QuerySet | None]:
-    """The dead letters asked for. None for a side that the caller may not see or that a filter of the other leaves out."""
+    """The dead letters asked for; None for a side the caller may not see, or that a filter of the other leaves out."""
     asked = _asked(request)
     side = asked.get("side", "")
     subscriber = _subscriber(request, asked)
