@@ -7,13 +7,12 @@ from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
-from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from kernel.auth import Scope, create_key
-from kernel.confirm import run_verb
+from kernel.confirm import OneRowVerbs, run_verb
 from kernel.models import ApiKey
 
 
@@ -32,7 +31,7 @@ class ApiKeyForm(forms.ModelForm):
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(ModelAdmin):
+class ApiKeyAdmin(OneRowVerbs):
     form = ApiKeyForm
     list_display = ("name", "key_id", "status", "subscriber", "scope_words", "last_used_at", "created_at")
     list_filter = ("is_demo",)
@@ -57,8 +56,10 @@ class ApiKeyAdmin(ModelAdmin):
         return False
 
     def has_revoke_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        live = object_id is None or ApiKey.objects.filter(pk=object_id, revoked_at=None).exists()
-        return live and self.has_change_permission(request)
+        return self.has_change_permission(request)
+
+    def why_not(self, verb: str, obj: ApiKey) -> str:
+        return f"{obj.name} is revoked by now." if obj.revoked_at else ""
 
     @display(description="State", label={"live": "success", "revoked": "danger", "expired": "warning"})
     def status(self, obj: ApiKey) -> str:
@@ -96,7 +97,9 @@ class ApiKeyAdmin(ModelAdmin):
 
     @action(description="Revoke", url_path="revoke", permissions=["revoke"], variant=ActionVariant.DANGER)
     def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        key = self.get_queryset(request).get(pk=object_id)
+        key = self.get_object(request, object_id)
+        if key is None:
+            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
 
         def act(actor: str, cleaned: dict[str, Any]) -> str:
             ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=timezone.now())
@@ -106,6 +109,7 @@ class ApiKeyAdmin(ModelAdmin):
             self,
             request,
             key,
+            verb="revoke",
             title=f"Revoke {key.name}",
             says=["Every caller with this key is refused at once.", "This cannot be undone; make a new key instead."],
             button="Revoke the key",

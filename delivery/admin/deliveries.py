@@ -21,8 +21,8 @@ from unfold.enums import ActionVariant
 from delivery import labels, lifecycle, stats
 from delivery.admin.attempts import OutcomeFilter
 from delivery.admin.events import payload_words
-from delivery.admin.lists import KeptAdmin, is_one
-from delivery.dead_letters import id_chunks
+from delivery.admin.lists import KeptAdmin
+from delivery.dead_letters import id_chunks, redrivable
 from delivery.errors import DeliveryError
 from delivery.models import Attempt, Delivery
 from delivery.policy.outcomes import Outcome
@@ -120,12 +120,17 @@ class DeliveryAdmin(KeptAdmin):
     # --- the verbs
 
     def has_redrive_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        dead = is_one(Delivery, object_id, state=State.DEAD_LETTER)
-        return dead and request.user.has_perm("delivery.redrive_delivery")
+        return request.user.has_perm("delivery.redrive_delivery")
 
     def has_discard_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        unfinished = is_one(Delivery, object_id, state__in=DISCARDABLE)
-        return unfinished and request.user.has_perm("delivery.discard_delivery")
+        return request.user.has_perm("delivery.discard_delivery")
+
+    def why_not(self, verb: str, obj: Delivery) -> str:
+        if obj.state not in {"redrive": (State.DEAD_LETTER,), "discard": DISCARDABLE}[verb]:
+            return f"It is {obj.get_state_display()} by now."
+        if verb == "redrive" and obj.endpoint.deleted_at:
+            return "Its endpoint was deleted, so it can only be discarded."
+        return ""
 
     @action(
         description="Redrive", url_path="redrive", permissions=["redrive"], icon="replay", variant=ActionVariant.PRIMARY
@@ -156,14 +161,15 @@ class DeliveryAdmin(KeptAdmin):
 
         title = f"{name} delivery {delivery.pk}"
         return run_verb(
-            self, request, delivery, title=title, says=says, button=name, act=act, refusals=(DeliveryError,),
+            self, request, delivery, verb=name.lower(), title=title, says=says, button=name, act=act, refusals=(DeliveryError,),
             is_danger=is_danger,
         )  # fmt: skip
 
     @admin.action(description="Redrive selected dead letters", permissions=["redrive"])
     def redrive_selected(self, request: HttpRequest, queryset: QuerySet) -> HttpResponse | None:
         says = "are sent again with new attempts and the same event ids"
-        return self._many(request, queryset.filter(state=State.DEAD_LETTER), "redrive", lifecycle.redrive, says)
+        rows = redrivable(queryset.filter(state=State.DEAD_LETTER))
+        return self._many(request, rows, "redrive", lifecycle.redrive, says)
 
     @admin.action(description="Discard selected deliveries", permissions=["discard"])
     def discard_selected(self, request: HttpRequest, queryset: QuerySet) -> HttpResponse | None:
