@@ -161,8 +161,8 @@ class DeliveryAdmin(KeptAdmin):
 
         title = f"{name} delivery {delivery.pk}"
         return run_verb(
-            self, request, delivery, verb=name.lower(), title=title, says=says, button=name, act=act, refusals=(DeliveryError,),
-            is_danger=is_danger,
+            self, request, delivery, verb=name.lower(), title=title, says=says, button=name, act=act,
+            refusals=(DeliveryError,), is_danger=is_danger,
         )  # fmt: skip
 
     @admin.action(description="Redrive selected dead letters", permissions=["redrive"])
