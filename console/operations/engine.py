@@ -24,7 +24,7 @@ from console.operations.verbs import DONE, FAILED, SKIPPED, VERBS, Outcomes
 from kernel.correlation import bind
 from kernel.live_hints import touched
 
-CHUNK = 500
+CHUNK = 1_000
 LEASE = timedelta(seconds=60)
 BUDGET_SECONDS = 20.0
 State = Operation.State
@@ -44,9 +44,17 @@ def run_due(budget_seconds: float = BUDGET_SECONDS, sleep: Sleep = time.sleep) -
         runner = _lease(pk)
         if runner is not None:
             with bind(f"operation_{pk}"):
-                runner.run(deadline, sleep)
+                _run(runner, deadline, sleep)
             advanced += 1
     return advanced
+
+
+def _run(runner: "Runner", deadline: float, sleep: Sleep) -> None:
+    """One whose chunk the database breaks off (a deadlock, a timeout) is tried again next time, and holds up no other."""
+    try:
+        runner.run(deadline, sleep)
+    except (OperationalError, InterfaceError) as error:
+        log.warning("operation_broken_off", operation=runner.operation.pk, error=type(error).__name__)
 
 
 def _lease(pk: int) -> "Runner | None":
@@ -116,7 +124,7 @@ class Runner:
         return found
 
     def _chunk_size(self, row: Operation) -> int:
-        size = min(CHUNK, row.rate_per_second or CHUNK)
+        size = min(CHUNK, self.verb.at_most, row.rate_per_second or CHUNK)
         if row.canary_size and row.canary_state == "":
             return min(size, row.canary_size)
         return max(1, size)

@@ -24,6 +24,7 @@ from tasks.models import Task
 from tasks.states import OPEN_STATES, Cause
 
 DONE, SKIPPED, FAILED = "done", "skipped", "failed"
+TASKS_AT_ONCE = task_verbs.CHUNK  # each writes its transition, its batch's counts and its event: shorter locks
 
 Asked = dict[str, Any]
 Outcomes = dict[int, tuple[str, str]]  # id → (outcome, detail)
@@ -47,6 +48,7 @@ class BulkVerb:
     can_have_canary: bool = False
     required: frozenset[str] = frozenset()
     permission: str = ""  # nobody but a superuser has this one
+    at_most: int = 1_000  # rows of one transaction
     warnings: Callable[[Asked, str | None, datetime], list[str]] = _nothing_to_say
 
 
@@ -194,7 +196,9 @@ VERBS: dict[str, BulkVerb] = {
         warnings=_would_come_twice,
     ),
     Operation.Verb.REDRIVE_TASKS: BulkVerb(
-        _TASK_FILTER, _dead_tasks, _redrive_tasks, True, permission="tasks.redrive_task"
+        _TASK_FILTER, _dead_tasks, _redrive_tasks, True, permission="tasks.redrive_task", at_most=TASKS_AT_ONCE
     ),
-    Operation.Verb.CANCEL_TASKS: BulkVerb(_OPEN_FILTER, _open_tasks, _cancel_tasks, permission="tasks.cancel_task"),
+    Operation.Verb.CANCEL_TASKS: BulkVerb(
+        _OPEN_FILTER, _open_tasks, _cancel_tasks, permission="tasks.cancel_task", at_most=TASKS_AT_ONCE
+    ),
 }

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.utils import timezone
 
 from console.models import Operation, OperationPart
@@ -132,6 +132,29 @@ def test_a_runner_that_dies_leaves_nothing_twice_and_nothing_untold(monkeypatch,
     assert Counter(operation.items.values_list("outcome", flat=True)) == {"done": HOW_MANY}
     assert effect() == right
     assert not OperationPart.objects.exists()
+
+
+@pytest.mark.django_db
+def test_a_chunk_that_the_database_breaks_off_is_done_next_time_and_holds_up_no_other(monkeypatch):
+    first = plan.create("redrive_deliveries", deliveries(), actor="a", reason="r")
+    second = plan.create("redrive_tasks", dead_tasks(), actor="a", reason="r")
+    acting = verbs.VERBS["redrive_deliveries"]
+
+    def deadlocked(ids, operation):
+        acting.act(ids, operation)
+        raise OperationalError("deadlock detected")
+
+    with monkeypatch.context() as patch:
+        patch.setitem(engine.VERBS, first.verb, verbs.BulkVerb(acting.allowed, acting.rows, deadlocked))
+        engine.run_due(sleep=lambda _seconds: None)
+    for operation in (first, second):
+        operation.refresh_from_db()
+    assert (first.state, first.done_count, first.failed_count, first.items.count()) == ("running", 0, 0, 0)
+    assert (second.state, second.done_count) == ("completed", HOW_MANY)
+    engine.run_due(sleep=lambda _seconds: None)
+    first.refresh_from_db()
+    assert (first.state, first.done_count) == ("completed", HOW_MANY)
+    assert redriven() == {("pending", 1): HOW_MANY}
 
 
 RUNNER = """
