@@ -50,7 +50,7 @@ def run_due(budget_seconds: float = BUDGET_SECONDS, sleep: Sleep = time.sleep) -
 
 
 def _run(runner: "Runner", deadline: float, sleep: Sleep) -> None:
-    """One whose chunk the database breaks off (a deadlock, a timeout) is tried again next time, and holds up no other."""
+    """What the database breaks off (a deadlock, a timeout) is done next time, and holds up no other operation."""
     try:
         runner.run(deadline, sleep)
     except (OperationalError, InterfaceError) as error:

@@ -136,7 +136,11 @@ def _of_deleted_endpoints(asked: Asked, subscriber: str | None, _now: datetime) 
 
 
 def _would_come_twice(asked: Asked, subscriber: str | None, now: datetime) -> list[str]:
-    return replays.already_there(asked["endpoint"], _replayable(asked, subscriber), now).words(now)
+    unfinished = (Operation.State.RUNNING, Operation.State.PAUSED)
+    twins = Operation.objects.filter(verb=Operation.Verb.REPLAY_EVENTS, state__in=unfinished)
+    found = twins.filter(filter__endpoint=asked["endpoint"]).order_by("pk").values_list("pk", flat=True)[:3]
+    said = [f"Operation {pk}, which replays to this endpoint too, is not finished yet." for pk in found]
+    return said + replays.already_there(asked["endpoint"], _replayable(asked, subscriber), now).words(now)
 
 
 def _redrive_deliveries(ids: Sequence[int], operation: Operation) -> Outcomes:
