@@ -2,7 +2,7 @@
 
 Each chunk is one transaction, guarded by the lease: the lifecycle acts, what became of each row is written, and the
 cursor moves on. All of it commits or none, so a runner that dies at any moment leaves nothing half done: whoever comes
-next does the chunk as if for the first time.
+next does the chunk as if for the first time. Lock order: the operation's row, then what the lifecycle locks.
 """
 
 import time

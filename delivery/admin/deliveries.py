@@ -126,7 +126,8 @@ class DeliveryAdmin(KeptAdmin):
         return request.user.has_perm("delivery.discard_delivery")
 
     def why_not(self, verb: str, obj: Delivery) -> str:
-        if obj.state not in {"redrive": (State.DEAD_LETTER,), "discard": DISCARDABLE}[verb]:
+        states = {"redrive": (State.DEAD_LETTER.value,), "discard": DISCARDABLE}.get(verb)
+        if states is not None and obj.state not in states:
             return f"It is {obj.get_state_display()} by now."
         if verb == "redrive" and obj.endpoint.deleted_at:
             return "Its endpoint was deleted, so it can only be discarded."

@@ -156,3 +156,9 @@ def test_dead_letter_groups_name_endpoint_and_subscriber_on_the_page_and_in_the_
     assert {(group["endpoint_name"], group["subscriber"]) for group in groups} == {("partner", ""), ("partner", "acme")}
     text = client.get("/dead-letters/").content.decode()
     assert ">partner</a> of acme" in text
+
+
+def test_the_page_of_batches_with_an_empty_kind_does_not_show_every_kind(client):
+    assert "Batches of no kind" in client.get("/batches/?kind=").content.decode()
+    assert "No batch yet" in client.get("/batches/?kind=").content.decode()
+    assert "No batch yet" not in client.get("/batches/?kind=map_search").content.decode()
