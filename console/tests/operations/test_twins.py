@@ -1,8 +1,10 @@
 """Two equal operations at once: each row is counted by whoever moved it, and what was targeted is accounted for."""
 
+import importlib
 import threading
 
 import pytest
+from django.apps import apps
 from django.db import connection
 from django.test import Client
 from django.utils import timezone
@@ -105,3 +107,14 @@ def test_an_operation_begun_before_sets_were_written_down_goes_on():
     engine.run_due()
     assert figures(operation) == (3, 3, 0, 0)
     assert sorted(Delivery.objects.values_list("state", flat=True)) == ["dead_letter"] * 2 + ["pending"] * 2
+
+
+@pytest.mark.django_db
+def test_what_an_older_release_left_planned_is_told_as_failed_when_it_is_upgraded():
+    operation = Operation.objects.create(verb="replay_events", filter={}, target_count=3, done_count=1, **WHO)
+    for object_id, outcome in ((1, "done"), (2, "planned"), (3, "planned")):
+        operation.items.create(object_id=object_id, outcome=outcome)
+    migration = importlib.import_module("console.migrations.0004_freeze_operations")
+    migration.close_planned_items(apps, None)
+    assert figures(operation) == (3, 1, 0, 2)
+    assert set(operation.items.values_list("outcome", "detail")) == {("done", ""), ("failed", migration.UNKNOWN)}
