@@ -1,5 +1,6 @@
 """The operator's own records: bulk operations, alerts, and the heartbeats of processes."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 
@@ -33,6 +34,7 @@ class Operation(models.Model):
     canary_size = models.PositiveIntegerField(default=0, help_text="So many first; stop if the same failure returns.")
     canary_state = models.CharField(max_length=10, blank=True)
     target_count = models.PositiveIntegerField(default=0, help_text="Rows that matched at creation.")
+    is_frozen = models.BooleanField(default=False, editable=False, help_text="Its rows are written down as parts.")
     done_count = models.PositiveIntegerField(default=0)
     skipped_count = models.PositiveIntegerField(default=0)
     failed_count = models.PositiveIntegerField(default=0)
@@ -49,6 +51,21 @@ class Operation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.get_verb_display()} #{self.pk}"
+
+
+class OperationPart(models.Model):
+    """A thousand ids of the frozen set that an operation has still to do; gone once they are done."""
+
+    operation = models.ForeignKey(Operation, on_delete=models.CASCADE, related_name="parts", db_index=False)
+    last_id = models.BigIntegerField(help_text="The highest of them.")
+    ids = ArrayField(models.BigIntegerField())
+
+    class Meta:
+        ordering = ["last_id"]
+        constraints = [models.UniqueConstraint(fields=["operation", "last_id"], name="operationpart_once")]
+
+    def __str__(self) -> str:
+        return f"{len(self.ids)} ids up to {self.last_id}"
 
 
 class OperationItem(models.Model):

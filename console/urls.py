@@ -7,7 +7,7 @@ from django.urls import URLPattern, path
 
 from console.api import metrics
 from console.health import checks
-from console.pages import operations, views
+from console.pages import operations, replays, views
 
 
 def both(route: str, view: Callable[..., Any], name: str) -> list[URLPattern]:
@@ -22,6 +22,7 @@ urlpatterns: list[URLPattern] = [
     *both("dead-letters", views.dead_letter_groups, "dead-letters"),
     *both("journeys/<slug:correlation_id>", views.journey, "journey"),
     *both("alerts/<int:alert_id>/<slug:verb>", views.alert_verb, "alert-verb"),
+    *both("endpoints/<int:endpoint_id>/replay", replays.replay, "endpoint-replay"),
     *both("operations/new", operations.new, "operation-new"),
     *both("operations/<int:operation_id>", operations.operation, "operation"),
     *both("operations/<int:operation_id>/steer", operations.steer, "operation-steer"),

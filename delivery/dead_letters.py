@@ -86,24 +86,32 @@ def dead_letters(
     *,
     endpoint: int | None = None,
     subscriber: str | None = None,
-    outcome: str = "",
+    outcome: str | None = None,
     status_code: int | None = None,
-    group: str = "",
+    group: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> QuerySet[Delivery]:
-    """The dead letters a filter names; `since` and `until` are times of death."""
+    """The dead letters a filter names; `since` and `until` are times of death.
+
+    None narrows nothing; an empty text means exactly that, such as the operators' own for `subscriber`.
+    """
     conditions: dict[str, Any] = {
         "endpoint_id": endpoint,
         "endpoint__subscriber": subscriber,
-        "last_outcome": outcome or None,
+        "last_outcome": outcome,
         "last_status_code": status_code,
-        "fingerprint": group or None,
+        "fingerprint": group,
         "finished_at__gte": since,
         "finished_at__lt": until,
     }
     given = {name: value for name, value in conditions.items() if value is not None}
     return Delivery.objects.filter(state=State.DEAD_LETTER, **given)
+
+
+def redrivable(rows: QuerySet[Delivery]) -> QuerySet[Delivery]:
+    """Those of these dead letters that a redrive can move: nothing is sent to an endpoint that was deleted."""
+    return rows.filter(endpoint__deleted_at=None)
 
 
 def id_chunks(rows: QuerySet[Delivery], size: int = CHUNK) -> Iterator[list[int]]:
@@ -124,6 +132,8 @@ class Group:
 
     fingerprint: str
     endpoint: int
+    endpoint_name: str
+    subscriber: str
     host: str
     outcome: str
     status_code: int | None
@@ -134,10 +144,21 @@ class Group:
     sample: int
     what_to_do: str
 
+    @property
+    def label(self) -> str:
+        return _label(self.endpoint, self.endpoint_name, self.subscriber, self.host)
+
+
+def _label(endpoint: int, name: str, subscriber: str, host: str) -> str:
+    """An endpoint as people tell it from others on the same host: “shop of acme, endpoint 7 (hooks.acme.example)”."""
+    whose = " of ".join(part for part in (name, subscriber) if part)
+    return f"{whose}, endpoint {endpoint} ({host})" if whose else f"Endpoint {endpoint} ({host})"
+
 
 def groups(rows: QuerySet[Delivery], limit: int = 100) -> list[Group]:
     """The biggest groups of these dead letters, biggest first."""
-    keys = ("fingerprint", "endpoint_id", "endpoint__host", "last_outcome", "last_status_code")
+    endpoint = ("endpoint_id", "endpoint__name", "endpoint__subscriber", "endpoint__host")
+    keys = ("fingerprint", *endpoint, "last_outcome", "last_status_code")
     found = list(
         rows.order_by()
         .values(*keys)
@@ -149,6 +170,8 @@ def groups(rows: QuerySet[Delivery], limit: int = 100) -> list[Group]:
         Group(
             fingerprint=row["fingerprint"],
             endpoint=row["endpoint_id"],
+            endpoint_name=row["endpoint__name"],
+            subscriber=row["endpoint__subscriber"],
             host=row["endpoint__host"],
             outcome=row["last_outcome"],
             status_code=row["last_status_code"],
@@ -168,6 +191,8 @@ class Finding:
     """What one endpoint's dead letters of the last hours say."""
 
     endpoint: int
+    endpoint_name: str
+    subscriber: str
     host: str
     count: int
     common_error: str
@@ -178,6 +203,10 @@ class Finding:
     patterns: list[str]
     advice: list[str]
 
+    @property
+    def label(self) -> str:
+        return _label(self.endpoint, self.endpoint_name, self.subscriber, self.host)
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -187,7 +216,7 @@ def analyze(hours: int, now: datetime, subscriber: str | None = None) -> list[Fi
     rows = dead_letters(since=now - timedelta(hours=hours), subscriber=subscriber)
     per_endpoint = (
         rows.order_by()
-        .values("endpoint_id", "endpoint__host")
+        .values("endpoint_id", "endpoint__name", "endpoint__subscriber", "endpoint__host")
         .annotate(count=Count("id"), first=Min("finished_at"), last=Max("finished_at"), mean=Avg("attempt_count"))
         .order_by("-count")
     )
@@ -201,6 +230,8 @@ def _finding(row: dict[str, Any], rows: QuerySet[Delivery]) -> Finding:
     outcome = _most_common(rows, "last_outcome") or ""
     return Finding(
         endpoint=row["endpoint_id"],
+        endpoint_name=row["endpoint__name"],
+        subscriber=row["endpoint__subscriber"],
         host=row["endpoint__host"],
         count=row["count"],
         common_error=error,

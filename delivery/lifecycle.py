@@ -55,9 +55,14 @@ def redrive(ids: Iterable[int], *, actor: str, reason: str) -> int:
 
     Those whose endpoint was deleted stay as they are; a held endpoint's wait for it.
     """
+    return len(redriven(ids, actor=actor, reason=reason))
+
+
+def redriven(ids: Iterable[int], *, actor: str, reason: str) -> dict[int, str]:
+    """`redrive`, for whoever keeps an account of each: answers who moved, with the fingerprint of its old failure."""
     with transaction.atomic():
         rows = _locked(ids, (State.DEAD_LETTER.value,), endpoint__deleted_at__isnull=True)
-        Delivery.objects.filter(pk__in=rows).update(
+        Delivery.objects.filter(pk__in=list(rows)).update(
             state=State.PENDING,
             attempt_count=0,
             throttle_count=0,
@@ -67,10 +72,10 @@ def redrive(ids: Iterable[int], *, actor: str, reason: str) -> int:
             finished_at=None,
             fingerprint="",
         )
-        _tell("redrive", rows, actor, reason)
+        _tell("redrive", list(rows), actor, reason)
         if rows:
             wake()
-    return len(rows)
+    return rows
 
 
 def discard(ids: Iterable[int], *, actor: str, reason: str) -> int:
@@ -78,7 +83,12 @@ def discard(ids: Iterable[int], *, actor: str, reason: str) -> int:
 
     What is in flight or final is left alone.
     """
-    return _cancel(ids, (State.DEAD_LETTER.value, *WAITING_STATES), "discard", actor=actor, reason=reason)
+    return len(_cancel(ids, (State.DEAD_LETTER.value, *WAITING_STATES), "discard", actor=actor, reason=reason))
+
+
+def discarded(ids: Iterable[int], *, actor: str, reason: str) -> dict[int, str]:
+    """`discard` of dead letters only: answers who moved, with the fingerprint of its failure."""
+    return _cancel(ids, (State.DEAD_LETTER.value,), "discard", actor=actor, reason=reason)
 
 
 def cancel_for_endpoint(endpoint_id: int, *, actor: str, reason: str, limit: int = 2_000) -> int:
@@ -88,10 +98,10 @@ def cancel_for_endpoint(endpoint_id: int, *, actor: str, reason: str, limit: int
     """
     waiting = Delivery.objects.filter(endpoint_id=endpoint_id, state__in=WAITING_STATES)
     ids = waiting.order_by("next_attempt_at").values_list("pk", flat=True)[:limit]
-    return _cancel(ids, WAITING_STATES, "cancel_for_endpoint", actor=actor, reason=reason)
+    return len(_cancel(ids, WAITING_STATES, "cancel_for_endpoint", actor=actor, reason=reason))
 
 
-def _cancel(ids: Iterable[int], states: Sequence[str], verb: str, *, actor: str, reason: str) -> int:
+def _cancel(ids: Iterable[int], states: Sequence[str], verb: str, *, actor: str, reason: str) -> dict[int, str]:
     ids = list(ids)
     with transaction.atomic():
         ordered = Delivery.objects.filter(pk__in=ids).exclude(ordering_key="")
@@ -99,13 +109,13 @@ def _cancel(ids: Iterable[int], states: Sequence[str], verb: str, *, actor: str,
         _lock_health({endpoint_id for endpoint_id, _ in keys})
         rows = _locked(ids, states)
         # Beside the last error, not over it: why the receiver never got it is asked later.
-        Delivery.objects.filter(pk__in=rows).update(
+        Delivery.objects.filter(pk__in=list(rows)).update(
             state=State.CANCELLED, finished_at=_Clock(), cancel_reason=text(reason or f"by {actor}", 200)
         )
         if keys and claims.promote(keys):
             wake()
-        _tell(verb, rows, actor, reason)
-    return len(rows)
+        _tell(verb, list(rows), actor, reason)
+    return rows
 
 
 def give_turn(keys: Iterable[tuple[int, str]]) -> int:
@@ -193,10 +203,11 @@ def in_front_of(row: Delivery) -> Delivery | None:
     return earlier.order_by("pk").first()
 
 
-def _locked(ids: Iterable[int], states: Sequence[str], **conditions: object) -> list[int]:
-    """Lock those of `ids` that are in one of `states`, in id order."""
+def _locked(ids: Iterable[int], states: Sequence[str], **conditions: object) -> dict[int, str]:
+    """Lock those of `ids` that are in one of `states`, in id order; with the fingerprint of each."""
     rows = Delivery.objects.filter(pk__in=list(ids), state__in=list(states), **conditions)
-    return list(rows.select_for_update(no_key=True, of=("self",)).order_by("pk").values_list("pk", flat=True))
+    locked = rows.select_for_update(no_key=True, of=("self",)).order_by("pk")
+    return dict(locked.values_list("pk", "fingerprint"))
 
 
 def _lock_health(endpoint_ids: Iterable[int]) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 from django.db import transaction
-from django.db.models import Func, IntegerField, Q, QuerySet
+from django.db.models import Count, Func, IntegerField, Max, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -21,9 +21,12 @@ from delivery.endpoint_rules import InvalidEndpoint
 from delivery.engine import outbox
 from delivery.engine.wake import wake
 from delivery.models import Delivery, Endpoint, Event, endpoint_label
+from delivery.states import WAITING_STATES, State
 from kernel import audit
 from kernel.live_hints import touched
 
+UNFINISHED = (*WAITING_STATES, State.IN_FLIGHT.value)
+LATELY = timedelta(days=1)  # what an endpoint got before that, it is meant to get again
 MOST = 10_000
 CHUNK = 1_000
 READ_BYTES = 8 * 1024 * 1024  # of payloads at once, or a single one
@@ -54,11 +57,12 @@ def events_for(
     event_ids: Sequence[int] | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
-    types: Sequence[str] = (),
+    types: Sequence[str] | None = None,
 ) -> QuerySet[Event]:
     """The events a replay would send: those named, or those recorded in [since, until) that the endpoint wants.
 
-    Never another subscriber's.
+    Never another subscriber's. `types` takes the place of the endpoint's own filter; an empty list of them, or of ids,
+    names no event.
     """
     rows = Event.objects.filter(subscriber=endpoint.subscriber)
     if event_ids is not None:
@@ -67,11 +71,13 @@ def events_for(
         raise InvalidEndpoint(
             [{"field": "since", "code": "required", "detail": "Name the events, or the time to replay from."}]
         )
-    rows = rows.filter(created_at__gte=since, created_at__lt=until or timezone.now())
-    return rows.filter(_of_types(types or endpoint.event_types)).exclude(type=TEST_EVENT)
+    if types is not None and not types:
+        return rows.none()
+    rows = rows.filter(created_at__gte=since, created_at__lt=timezone.now() if until is None else until)
+    return rows.filter(of_types(endpoint.event_types if types is None else types)).exclude(type=TEST_EVENT)
 
 
-def _of_types(wanted: Sequence[str]) -> Q:
+def of_types(wanted: Sequence[str]) -> Q:
     """As `delivery.events` fans out: exact types, and prefixes that end in `*`; none at all means every type."""
     matches = Q()
     for text in wanted:
@@ -87,7 +93,7 @@ def replay(
     event_ids: Sequence[int] | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
-    types: Sequence[str] = (),
+    types: Sequence[str] | None = None,
     after: int = 0,
     limit: int = MOST,
 ) -> Replayed:
@@ -108,6 +114,62 @@ def replay(
     audit.record(actor, "replay", "endpoint", [target.pk], reason, detail={"made": made})
     log.info("operator_verb", verb="endpoint.replay", actor=actor, reason=reason, made=made, **endpoint_label(target))
     return Replayed(made, last if more else None, first)
+
+
+def owe(endpoint_id: int, event_ids: Sequence[int], *, actor: str, reason: str) -> dict[int, int]:
+    """Replay these events, all in one transaction: event → the delivery that was made.
+
+    Another subscriber's events are left out; nothing is made where the endpoint was deleted.
+    """
+    target = Endpoint.objects.filter(pk=endpoint_id, deleted_at=None).first()
+    if target is None:
+        return {}
+    ids = events_for(target, event_ids=event_ids).order_by("pk").values_list("pk", flat=True)
+    rows = _insert(target, list(ids))
+    label = endpoint_label(target)
+    log.info("operator_verb", verb="endpoint.replay", actor=actor, reason=reason, made=len(rows), **label)
+    return {row.event_id: row.pk for row in rows}
+
+
+@dataclass(frozen=True)
+class AlreadyThere:
+    """Of the events a replay names: how many wait for the endpoint right now, and how many it got lately."""
+
+    waiting: int
+    sent: int
+    last_sent_at: datetime | None
+
+    def words(self, now: datetime) -> list[str]:
+        """Sentences for whoever is about to send them once more; none where nothing would come twice."""
+        said = []
+        if self.waiting:
+            waits = "waits" if self.waiting == 1 else "wait"
+            said.append(f"{self.waiting:,} of these already {waits} for this endpoint and will be sent once more.")
+        if self.sent and self.last_sent_at:
+            was, ago = "was" if self.sent == 1 else "were", _ago(now - self.last_sent_at)
+            said.append(f"{self.sent:,} of these {was} sent to it within the last day, the latest {ago} ago.")
+        return said
+
+
+def already_there(endpoint_id: int, wanted: QuerySet[Event], now: datetime) -> AlreadyThere:
+    """What a replay of `wanted` would send twice."""
+    waiting, sent, last = Q(state__in=UNFINISHED), Q(delivered_at__gte=now - LATELY), Max("delivered_at")
+    owed = Delivery.objects.filter(endpoint_id=endpoint_id, event__in=wanted.order_by().values("pk"))
+    row = owed.filter(waiting | sent).aggregate(
+        waiting=Count("event", distinct=True, filter=waiting),
+        sent=Count("event", distinct=True, filter=sent),
+        last=last,
+    )
+    return AlreadyThere(row["waiting"], row["sent"], row["last"])
+
+
+def _ago(age: timedelta) -> str:
+    seconds = max(0, int(age.total_seconds()))
+    for unit, name in ((3600, "hour"), (60, "minute")):
+        if seconds >= unit:
+            number = seconds // unit
+            return f"{number} {name}{'s' if number != 1 else ''}"
+    return f"{seconds} seconds"
 
 
 def _insert(endpoint: Endpoint, ids: list[int]) -> list[Delivery]:

@@ -120,8 +120,10 @@ class InboundEventAdmin(KeptAdmin):
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **panel})
 
     def has_replay_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        rows = InboundEvent.objects.filter(pk=object_id).exclude(verdict=InboundVerdict.REFUSED)
-        return request.user.has_perm("webhooks.replay_inboundevent") and (object_id is None or rows.exists())
+        return request.user.has_perm("webhooks.replay_inboundevent")
+
+    def why_not(self, verb: str, obj: InboundEvent) -> str:
+        return inbox.UNTRUSTED if obj.verdict == InboundVerdict.REFUSED else ""
 
     @action(
         description="Replay", url_path="replay", permissions=["replay"], icon="replay", variant=ActionVariant.PRIMARY
@@ -142,6 +144,7 @@ class InboundEventAdmin(KeptAdmin):
             self,
             request,
             event,
+            verb="replay",
             title=f"Replay inbound event {event.pk}",
             says=says,
             button="Replay",

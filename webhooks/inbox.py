@@ -30,6 +30,7 @@ STORED_REFUSALS_PER_HOUR = 100  # for each source and reason; beyond, calls are 
 REFUSED_BODY_BYTES = 64 * 1024
 KEPT_HEADERS = ("content-type", "content-encoding", "user-agent", correlation.HEADER, *EVENT_ID_HEADERS)
 SWEEP_LIMIT = 200
+UNTRUSTED = "Its signature was refused, so its content cannot be trusted. Ask the provider to send anew."
 GRACE = timedelta(seconds=10)  # an event this young is still being judged by the call that brought it
 log = structlog.get_logger(__name__)
 
@@ -237,9 +238,7 @@ def replay(event_id: int, *, actor: str, reason: str, now: datetime | None = Non
     now = now or timezone.now()
     event = InboundEvent.objects.get(pk=event_id)
     if event.verdict == InboundVerdict.REFUSED:
-        raise CannotReplay(
-            "Its signature was refused, so its content cannot be trusted. Ask the provider to send anew."
-        )
+        raise CannotReplay(UNTRUSTED)
     if event.body_bytes > len(event.body):
         raise CannotReplay("Only the head of its body was kept, since it was refused at receipt.")
     if event.verdict == InboundVerdict.UNPARSEABLE:

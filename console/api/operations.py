@@ -4,7 +4,6 @@ from typing import Any
 
 import django_filters
 from django.utils import timezone
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import mixins, serializers, viewsets
 from rest_framework.decorators import action
@@ -43,6 +42,19 @@ class NewOperationSerializer(serializers.Serializer):
     dry_run = serializers.BooleanField(default=False)
 
 
+class PreviewSerializer(serializers.Serializer):
+    """The answer to `dry_run`: nothing was changed."""
+
+    dry_run = serializers.BooleanField()
+    verb = serializers.ChoiceField(Operation.Verb.choices)
+    filter = serializers.DictField()
+    target_count = serializers.IntegerField()
+    sample_ids = serializers.ListField(child=serializers.CharField())
+    warnings = serializers.ListField(
+        child=serializers.CharField(), help_text="Sentences to read before: what would come twice, what is left out."
+    )
+
+
 class OperationItemSerializer(serializers.ModelSerializer):
     id = serializers.CharField(source="object_id")
 
@@ -69,7 +81,7 @@ class OperationViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewset
     def get_queryset(self) -> Any:
         return narrow(super().get_queryset(), self.request)
 
-    @extend_schema(request=NewOperationSerializer, responses={202: OperationSerializer, 200: OpenApiTypes.OBJECT})
+    @extend_schema(request=NewOperationSerializer, responses={202: OperationSerializer, 200: PreviewSerializer})
     @idempotent
     def create(self, request: Request) -> Response:
         asked = NewOperationSerializer(data=request.data)
@@ -85,6 +97,7 @@ class OperationViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewset
                     "filter": seen.filter,
                     "target_count": seen.target_count,
                     "sample_ids": [str(pk) for pk in seen.sample_ids],
+                    "warnings": seen.warnings,
                 }
             )
         operation = plan.create(

@@ -10,6 +10,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import mixins, serializers, viewsets
 from rest_framework.decorators import action
+from rest_framework.exceptions import PermissionDenied
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -23,6 +24,7 @@ from delivery import dead_letters as delivery_side
 from delivery import stats as delivery_stats
 from kernel.api.problems import BadInput, Conflict
 from kernel.auth import HasScope, Scope, allows, caller_of, need
+from kernel.filters import bad_field, refuse_empty, refuse_unknown
 from tasks.reading import dead_letters as task_side
 from tasks.reading import stats as task_stats
 
@@ -75,7 +77,7 @@ class DeadLettersView(APIView):
     @extend_schema(operation_id="dead_letters_list", parameters=FILTERS, responses=OpenApiTypes.OBJECT)
     def get(self, request: Request) -> Response:
         deliveries, tasks = _both_sides(request)
-        limit = min(200, max(1, _number(request, "limit") or 50))
+        limit = min(200, max(1, _number(_asked(request), "limit") or 50))
         rows, after = dead_letters.page(deliveries, tasks, _cursor(request), limit)
         following = None
         if after is not None:
@@ -94,43 +96,57 @@ class DeadLetterGroupsView(APIView):
         return Response({"results": dead_letters.group_rows(*_both_sides(request))})
 
 
+DELIVERY_ONLY = frozenset({"endpoint", "outcome", "status_code"})
+TASK_ONLY = frozenset({"kind", "error_code", "batch"})
+MAY_BE_EMPTY = frozenset({"subscriber", "error_code", "fingerprint"})  # columns that have empty values: exactly those
+
+
 def _both_sides(request: Request) -> tuple[QuerySet | None, QuerySet | None]:
-    side = request.query_params.get("side", "")
-    if side not in {"", dead_letters.DELIVERY, dead_letters.TASK}:
-        raise BadInput("side must be delivery or task.", errors=[{"field": "side", "code": "invalid", "detail": side}])
-    subscriber = caller_of(request).subscriber
-    if subscriber is None and "subscriber" in request.query_params:
-        subscriber = request.query_params["subscriber"]
+    """The dead letters asked for; None for a side the caller may not see, or that a filter of the other leaves out."""
+    asked = _asked(request)
+    side = asked.get("side", "")
+    subscriber = _subscriber(request, asked)
     deliveries = tasks = None
-    asked = request.query_params
-    if side != dead_letters.TASK and allows(request, Scope.DELIVERIES_READ):
+    if side != dead_letters.TASK and not TASK_ONLY & asked.keys() and allows(request, Scope.DELIVERIES_READ):
         deliveries = delivery_side.dead_letters(
-            endpoint=_number(request, "endpoint"),
+            endpoint=_number(asked, "endpoint"),
             subscriber=subscriber,
-            outcome=asked.get("outcome", ""),
-            status_code=_number(request, "status_code"),
-            group=asked.get("fingerprint", ""),
+            outcome=asked.get("outcome"),
+            status_code=_number(asked, "status_code"),
+            group=asked.get("fingerprint"),
         ).select_related("endpoint", "event")
         deliveries = deliveries.defer("event__payload")
-    if side != dead_letters.DELIVERY and allows(request, Scope.TASKS_READ):
-        kind, _, code = asked.get("fingerprint", "").partition("/")
+    if side != dead_letters.DELIVERY and not DELIVERY_ONLY & asked.keys() and allows(request, Scope.TASKS_READ):
         tasks = task_side.dead_letters(
-            subscriber,
-            asked.get("kind", kind),
-            asked.get("error_code", code if kind else None),
-            _number(request, "batch"),
+            subscriber, asked.get("kind"), asked.get("error_code"), _number(asked, "batch"), asked.get("fingerprint")
         )
     return deliveries, tasks
 
 
-def _number(request: Request, name: str) -> int | None:
-    text = request.query_params.get(name, "")
-    if not text:
+def _asked(request: Request) -> dict[str, str]:
+    """The query, judged as a whole: BadInput for a name that is unknown or a value that is empty by accident."""
+    known = {parameter.name for parameter in FILTERS} | {"limit", "after"}
+    asked = request.query_params.dict()
+    refuse_unknown(asked, known)
+    refuse_empty(asked.keys() - MAY_BE_EMPTY, asked)
+    if asked.get("side", dead_letters.TASK) not in {dead_letters.DELIVERY, dead_letters.TASK}:
+        raise BadInput("side must be delivery or task.", errors=[bad_field("side", "Use delivery or task.")])
+    return asked
+
+
+def _subscriber(request: Request, asked: dict[str, str]) -> str | None:
+    bound = caller_of(request).subscriber
+    if bound is not None and asked.get("subscriber", bound) != bound:
+        raise PermissionDenied(f"This key is bound to subscriber {bound!r}.", code="other_subscriber")
+    return asked.get("subscriber") if bound is None else bound
+
+
+def _number(asked: dict[str, str], name: str) -> int | None:
+    text = asked.get(name)
+    if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise BadInput(
-            f"{name} must be a number.", errors=[{"field": name, "code": "invalid", "detail": "not a number"}]
-        )
+        raise BadInput(f"{name} must be a number.", errors=[bad_field(name, "not a number")])
     return int(text)
 
 

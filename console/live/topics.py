@@ -27,6 +27,7 @@ LISTS = {
 }
 WHOLES = {"stats": Scope.DELIVERIES_READ.value, "alerts": READ_ALERTS}
 NUMBERS = {"batch", "endpoint", "event"}
+MAY_BE_EMPTY = {"subscriber", "reference", "fingerprint", "last_outcome"}  # columns with empty values: exactly those
 MAX_ID = 2**63 - 1
 
 
@@ -82,6 +83,10 @@ def _filter(kind: str, query: str) -> tuple[tuple[str, str], ...]:
             raise TopicRefused(
                 "bad_filter", f"{kind} cannot be filtered by {name!r}; use {', '.join(sorted(allowed))}."
             )
+        if not value and name not in MAY_BE_EMPTY:
+            raise TopicRefused("bad_filter", f"{name} is empty; leave it out, or say which.")
+        if name in pairs:
+            raise TopicRefused("bad_filter", f"{name} is given twice; say one.")
         if "\x00" in value or (name in NUMBERS and not (value.isascii() and value.isdigit() and int(value) <= MAX_ID)):
             raise TopicRefused("bad_filter", f"{name} must be {'a number' if name in NUMBERS else 'plain text'}.")
         pairs[name] = value

@@ -1,26 +1,30 @@
 """Runs operations: chunk by chunk along the ids, under a lease, so that a crash resumes where it stopped.
 
-Each chunk is three steps: note its items as planned and move the cursor (one transaction, guarded by the lease); let
-the lifecycle act (its own transaction); write what became of each item. A crash between them leaves planned items,
-which the next runner takes up first: the lifecycle's guards make a second try harmless.
+Each chunk is one transaction, guarded by the lease: the lifecycle acts, what became of each row is written, and the
+cursor moves on. All of it commits or none, so a runner that dies at any moment leaves nothing half done: whoever comes
+next does the chunk as if for the first time. Lock order: the operation's row, then what the lifecycle locks.
 """
 
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import Any
 
 import structlog
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from console.models import Operation, OperationItem
-from console.operations.verbs import DONE, FAILED, PLANNED, SKIPPED, VERBS, Outcomes, held_words, returned
+from console.operations import sets
+from console.operations.canary import held_words, returned
+from console.operations.verbs import DONE, FAILED, SKIPPED, VERBS, Outcomes
 from kernel.correlation import bind
 from kernel.live_hints import touched
 
-CHUNK = 500
+CHUNK = 1_000
 LEASE = timedelta(seconds=60)
 BUDGET_SECONDS = 20.0
 State = Operation.State
@@ -40,9 +44,17 @@ def run_due(budget_seconds: float = BUDGET_SECONDS, sleep: Sleep = time.sleep) -
         runner = _lease(pk)
         if runner is not None:
             with bind(f"operation_{pk}"):
-                runner.run(deadline, sleep)
+                _run(runner, deadline, sleep)
             advanced += 1
     return advanced
+
+
+def _run(runner: "Runner", deadline: float, sleep: Sleep) -> None:
+    """What the database breaks off (a deadlock, a timeout) is done next time, and holds up no other operation."""
+    try:
+        runner.run(deadline, sleep)
+    except (OperationalError, InterfaceError) as error:
+        log.warning("operation_broken_off", operation=runner.operation.pk, error=type(error).__name__)
 
 
 def _lease(pk: int) -> "Runner | None":
@@ -52,6 +64,15 @@ def _lease(pk: int) -> "Runner | None":
     if not rows.update(lease_token=token, leased_until=Now() + LEASE):
         return None
     return Runner(Operation.objects.get(pk=pk), token)
+
+
+def _freeze(row: Operation) -> None:
+    """For an operation that was begun before sets were written down: what its filter still names is its set."""
+    rows = VERBS[row.verb].rows(row.filter, row.subscriber or None)
+    handled = row.done_count + row.skipped_count + row.failed_count
+    count, _ = sets.freeze(row.pk, rows.filter(pk__gt=row.cursor, pk__lte=row.watermark))
+    row.target_count, row.is_frozen = handled + count, True
+    row.save(update_fields=["target_count", "is_frozen"])
 
 
 class LeaseLost(Exception):
@@ -67,17 +88,13 @@ class Runner:
 
     def run(self, deadline: float, sleep: Sleep) -> None:
         try:
-            self._finish_planned()
-            while time.monotonic() < deadline:
-                if not self._canary_allows():
-                    break
+            while time.monotonic() < deadline and self._canary_allows():
                 began = time.monotonic()
-                ids = self._plan_chunk()
-                if not ids:
-                    self._end(State.COMPLETED)
+                handled = self._chunk()
+                if not handled:
+                    self._end(State.COMPLETED, finished_at=Now())
                     break
-                self._act(ids)
-                self._pace(len(ids), began, deadline, sleep)
+                self._pace(handled, began, deadline, sleep)
         except LeaseLost:
             log.info("operation_handed_over", operation=self.operation.pk)
         finally:
@@ -85,77 +102,56 @@ class Runner:
                 lease_token=None, leased_until=None
             )
 
-    def _mine(self) -> "Operation":
-        row = Operation.objects.select_for_update().filter(
-            pk=self.operation.pk, lease_token=self.token, state=State.RUNNING
-        )
-        found = row.first()
-        if found is None:
-            raise LeaseLost
-        return found
-
-    def _plan_chunk(self) -> list[int]:
+    def _chunk(self) -> int:
+        """Do the next rows: effect, outcomes, counts and cursor in one transaction. Returns how many they were."""
         with transaction.atomic():
             row = self._mine()
-            subscriber = row.subscriber or None
-            rows = self.verb.rows(row.filter, subscriber).filter(pk__gt=row.cursor, pk__lte=row.watermark)
-            ids = list(rows.order_by("pk").values_list("pk", flat=True)[: self._chunk_size(row)])
+            ids = sets.next_ids(row.pk, row.cursor, self._chunk_size(row))
             if ids:
-                items = [OperationItem(operation=row, object_id=pk, outcome=PLANNED) for pk in ids]
-                OperationItem.objects.bulk_create(items, ignore_conflicts=True)
-                row.cursor, row.leased_until = ids[-1], Now() + LEASE
-                row.save(update_fields=["cursor", "leased_until"])
-        return ids
+                outcomes = self._act(ids)
+                sets.write_items(row.pk, outcomes)
+                self._move_on(row, ids[-1], Counter(word for word, _ in outcomes.values()))
+        return len(ids)
+
+    def _mine(self) -> Operation:
+        """The row, locked: nobody else advances, pauses or cancels it until the chunk is committed."""
+        rows = Operation.objects.select_for_update(no_key=True)
+        found = rows.filter(pk=self.operation.pk, lease_token=self.token, state=State.RUNNING).first()
+        if found is None:
+            raise LeaseLost
+        if not found.is_frozen:
+            _freeze(found)
+        return found
 
     def _chunk_size(self, row: Operation) -> int:
-        size = min(CHUNK, row.rate_per_second or CHUNK)
+        size = min(CHUNK, self.verb.at_most, row.rate_per_second or CHUNK)
         if row.canary_size and row.canary_state == "":
             return min(size, row.canary_size)
         return max(1, size)
 
-    def _finish_planned(self) -> None:
-        """What a crash left between plan and outcome."""
-        while True:
-            left = OperationItem.objects.filter(operation=self.operation, outcome=PLANNED).order_by("object_id")
-            ids = list(left.values_list("object_id", flat=True)[:CHUNK])
-            if not ids:
-                return
-            self._mine_now()
-            self._act(ids)
-
-    def _mine_now(self) -> None:
-        with transaction.atomic():
-            self._mine()
-
-    def _act(self, ids: Sequence[int]) -> None:
+    def _act(self, ids: Sequence[int]) -> Outcomes:
         try:
-            outcomes = self.verb.act(ids, self.operation)
+            with transaction.atomic():
+                return self.verb.act(ids, self.operation)
+        except (OperationalError, InterfaceError):
+            raise  # a deadlock, a database that goes down: nothing is done, and the next run takes the same rows
         except Exception as error:  # noqa: BLE001 - one chunk that cannot be done is an outcome of its rows, not of all
             log.error("operation_chunk_failed", operation=self.operation.pk, error=type(error).__name__, first=ids[0])
             words = getattr(error, "detail", "") or "see the log"  # a database's own text may quote a payload
-            outcomes = {pk: (FAILED, f"{type(error).__name__}: {words}"[:200]) for pk in ids}
-        self._write(outcomes)
+            return dict.fromkeys(ids, (FAILED, f"{type(error).__name__}: {words}"[:200]))
 
-    def _write(self, outcomes: Outcomes) -> None:
-        with transaction.atomic():
-            items = list(
-                OperationItem.objects.select_for_update().filter(
-                    operation=self.operation, object_id__in=outcomes, outcome=PLANNED
-                )
-            )
-            counts = dict.fromkeys((DONE, SKIPPED, FAILED), 0)
-            for item in items:
-                item.outcome, item.detail = outcomes[item.object_id]
-                counts[item.outcome] += 1
-            OperationItem.objects.bulk_update(items, ["outcome", "detail"], batch_size=CHUNK)
-            is_canary = Q(pk=self.operation.pk, canary_size__gt=0, canary_state="")
-            Operation.objects.filter(is_canary).update(canary_state="watching")
-            Operation.objects.filter(pk=self.operation.pk).update(
-                done_count=F("done_count") + counts[DONE],
-                skipped_count=F("skipped_count") + counts[SKIPPED],
-                failed_count=F("failed_count") + counts[FAILED],
-            )
-            touched(f"operation:{self.operation.pk}")
+    def _move_on(self, row: Operation, last_id: int, counts: Counter[str]) -> None:
+        is_canary = bool(row.canary_size) and row.canary_state == ""
+        Operation.objects.filter(pk=row.pk).update(
+            cursor=last_id,
+            leased_until=Now() + LEASE,
+            canary_state="watching" if is_canary else row.canary_state,
+            done_count=F("done_count") + counts[DONE],
+            skipped_count=F("skipped_count") + counts[SKIPPED],
+            failed_count=F("failed_count") + counts[FAILED],
+        )
+        sets.forget(row.pk, up_to=last_id)
+        touched(f"operation:{row.pk}")
 
     def _canary_allows(self) -> bool:
         """Whether the rest may go: not while the first few are out, and not if the same failure came back."""
@@ -179,10 +175,9 @@ class Runner:
         mine.update(canary_state="passed", detail="")
         return True
 
-    def _end(self, state: str, detail: str = "") -> None:
+    def _end(self, state: str, **changes: Any) -> None:
         rows = Operation.objects.filter(pk=self.operation.pk, lease_token=self.token, state=State.RUNNING)
-        finished_at = Now() if state == State.COMPLETED else None
-        if rows.update(state=state, detail=detail, finished_at=finished_at):
+        if rows.update(state=state, **changes):
             log.info("operation_" + state, operation=self.operation.pk, verb=self.operation.verb)
             touched(f"operation:{self.operation.pk}", "stats")
 

@@ -1,6 +1,7 @@
 """Plan and steer an operation: preview, create, pause, resume, cancel. Each is one guarded transaction, audited.
 
-The set is frozen at creation: the filter with its times pinned, and a watermark above which no row belongs to it.
+The set is frozen at creation: its ids are written down, so what was targeted is what is done, skipped or failed in the
+end, whoever else moves the same rows.
 """
 
 from dataclasses import dataclass
@@ -8,14 +9,15 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Count, Max
 from django.utils import timezone
 
 from console.models import Operation
-from console.operations.verbs import VERBS, BulkVerb, pinned
+from console.operations import filters, sets
+from console.operations.verbs import VERBS, BulkVerb
 from console.wake import RUN_OPERATIONS
 from kernel import audit
-from kernel.api.problems import BadInput, Conflict
+from kernel.api.problems import BadInput, Conflict, Problem
 from kernel.live_hints import touched
 from kernel.wakeups import after_commit
 
@@ -26,22 +28,37 @@ State = Operation.State
 
 @dataclass(frozen=True)
 class Preview:
-    """What an operation would touch, if it were created now."""
+    """What an operation would touch, if it were created now. `warnings` are sentences to read before."""
 
     filter: dict[str, Any]
     target_count: int
     watermark: int
     sample_ids: list[int]
+    warnings: list[str]
 
 
 def preview(verb: str, asked: dict[str, Any], subscriber: str | None, now: datetime) -> Preview:
     """Count and look, change nothing."""
-    known = _verb(verb)
-    kept = pinned(known, asked, now)
+    known, kept = _verb(verb), pinned_for(verb, asked, subscriber, now)
     rows = known.rows(kept, subscriber)
-    watermark = rows.aggregate(top=Max("pk"))["top"] or 0
+    row = rows.order_by().aggregate(count=Count("pk"), top=Max("pk"))
     samples = list(rows.order_by("pk").values_list("pk", flat=True)[:SAMPLES])
-    return Preview(kept, rows.count(), watermark, samples)
+    return Preview(kept, row["count"], row["top"] or 0, samples, known.warnings(kept, subscriber, now))
+
+
+def pinned_for(verb: str, asked: dict[str, Any], subscriber: str | None, now: datetime) -> dict[str, Any]:
+    """The filter as it is kept. A key bound to one subscriber that names another is refused, not given its own rows."""
+    known = _verb(verb)
+    kept = filters.pinned(known.allowed, known.required, asked, now)
+    if subscriber is not None and kept.get("subscriber", subscriber) != subscriber:
+        raise OtherSubscriber(f"filter.subscriber: this key is bound to subscriber {subscriber!r}.")
+    return kept
+
+
+class OtherSubscriber(Problem):
+    status = 403
+    code = "other_subscriber"
+    title = "This belongs to another subscriber"
 
 
 def create(
@@ -58,24 +75,27 @@ def create(
 ) -> Operation:
     """Freeze the set and start it. BadInput where the filter or the canary makes no sense."""
     now = now or timezone.now()
-    if canary and not _verb(verb).can_have_canary:
+    known = _verb(verb)
+    if canary and not known.can_have_canary:
         raise BadInput("canary: only a redrive can have one.", code="canary_not_possible")
+    kept = pinned_for(verb, asked, subscriber, now)
     with transaction.atomic():
-        seen = preview(verb, asked, subscriber, now)
+        rows, warnings = known.rows(kept, subscriber), known.warnings(kept, subscriber, now)
         operation = Operation.objects.create(
             verb=verb,
-            filter=seen.filter,
-            watermark=seen.watermark,
+            filter=kept,
             subscriber=subscriber or "",
             reason=reason[:300],
             actor=actor[:100],
             rate_per_second=rate,
             canary_size=CANARY if canary else 0,
-            target_count=seen.target_count,
+            detail=" ".join(warnings),
+            is_frozen=True,
         )
-        audit.record(
-            actor, verb, "operation", [operation.pk], reason, count=seen.target_count, detail=seen.filter, user=user
-        )
+        operation.target_count, operation.watermark = sets.freeze(operation.pk, rows)
+        operation.save(update_fields=["target_count", "watermark"])
+        count = operation.target_count
+        audit.record(actor, verb, "operation", [operation.pk], reason, count=count, detail=kept, user=user)
         touched(f"operation:{operation.pk}", "stats")
         after_commit(RUN_OPERATIONS)
     return operation
@@ -117,6 +137,8 @@ def _steer(operation: Operation, verb: str, actor: str, states: tuple[str, ...],
         if not Operation.objects.filter(pk=operation.pk, state__in=states).update(**changes):
             operation.refresh_from_db(fields=["state"])
             raise Conflict(f"This operation is {operation.get_state_display()}.", code="wrong_state")
+        if changes.get("state") == State.CANCELLED:
+            sets.forget(operation.pk)
         audit.record(actor, verb, "operation", [operation.pk])
         touched(f"operation:{operation.pk}")
         after_commit(RUN_OPERATIONS)

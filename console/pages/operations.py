@@ -30,7 +30,7 @@ def new(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     if known and not request.user.has_perm(known.permission):
         raise PermissionDenied("You may not do this to one row, so not to many either; ask an administrator.")
     asked: dict[str, Any] = {
-        name: request.POST[name] for name in ("fingerprint", "endpoint", "batch") if request.POST.get(name)
+        name: request.POST[name] for name in ("fingerprint", "endpoint", "batch") if name in request.POST
     }
     try:
         operation = plan.create(

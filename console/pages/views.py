@@ -61,8 +61,8 @@ def start(request: HttpRequest, viewer: Viewer) -> HttpResponse:
 @console_page(Scope.TASKS_READ)
 def batches(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     rows = Batch.objects.order_by("-id")
-    kind = request.GET.get("kind", "")
-    if kind:
+    kind = request.GET.get("kind")
+    if kind is not None:  # an empty one is no kind's, not every kind's
         rows = rows.filter(kind=kind)
     page = Paginator(rows, PAGE_SIZE).get_page(request.GET.get("page"))
     listed = [batch_row(row) for row in page]

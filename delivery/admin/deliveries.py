@@ -21,12 +21,12 @@ from unfold.enums import ActionVariant
 from delivery import labels, lifecycle
 from delivery.admin.attempts import OutcomeFilter
 from delivery.admin.events import payload_words
-from delivery.dead_letters import id_chunks
+from delivery.dead_letters import id_chunks, redrivable
 from delivery.errors import DeliveryError
 from delivery.models import Attempt, Delivery
 from delivery.policy.outcomes import Outcome
 from delivery.states import WAITING_STATES, State
-from kernel.admin.bases import KeptAdmin, is_one
+from kernel.admin.bases import KeptAdmin
 from kernel.admin.confirm import OptionalReasonForm, ReasonForm, actor_of, ask, run_verb
 from kernel.counting import count
 
@@ -121,16 +121,23 @@ class DeliveryAdmin(KeptAdmin):
     # --- the verbs
 
     def has_redrive_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        dead = is_one(Delivery, object_id, state=State.DEAD_LETTER)
-        return dead and request.user.has_perm("delivery.redrive_delivery")
+        return request.user.has_perm("delivery.redrive_delivery")
 
     def has_discard_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        unfinished = is_one(Delivery, object_id, state__in=DISCARDABLE)
-        return unfinished and request.user.has_perm("delivery.discard_delivery")
+        return request.user.has_perm("delivery.discard_delivery")
+
+    def why_not(self, verb: str, obj: Delivery) -> str:
+        if verb == "send_now" and obj.state not in WAITING_STATES:
+            return lifecycle.NOT_NOW[obj.state]
+        states = {"redrive": (State.DEAD_LETTER.value,), "discard": DISCARDABLE}.get(verb)
+        if states is not None and obj.state not in states:
+            return f"It is {obj.get_state_display()} by now."
+        if verb == "redrive" and obj.endpoint.deleted_at:
+            return "Its endpoint was deleted, so it can only be discarded."
+        return ""
 
     def has_send_now_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        waits = is_one(Delivery, object_id, state__in=WAITING_STATES)
-        return waits and request.user.has_perm("delivery.redrive_delivery")
+        return request.user.has_perm("delivery.redrive_delivery")
 
     @action(description="Send now", url_path="send-now", permissions=["send_now"], icon="send")
     def send_now_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -170,14 +177,15 @@ class DeliveryAdmin(KeptAdmin):
 
         title = f"{name} delivery {delivery.pk}"
         return run_verb(
-            self, request, delivery, title=title, says=says, button=name.rstrip(":"), act=act,
-            refusals=(DeliveryError,), is_danger=is_danger, form_class=form_class,
+            self, request, delivery, verb=name.rstrip(":").lower().replace(" ", "_"), title=title, says=says,
+            button=name.rstrip(":"), act=act, refusals=(DeliveryError,), is_danger=is_danger, form_class=form_class,
         )  # fmt: skip
 
     @admin.action(description="Redrive selected dead letters", permissions=["redrive"])
     def redrive_selected(self, request: HttpRequest, queryset: QuerySet) -> HttpResponse | None:
         says = "are sent again with new attempts and the same event ids"
-        return self._many(request, queryset.filter(state=State.DEAD_LETTER), "redrive", lifecycle.redrive, says)
+        rows = redrivable(queryset.filter(state=State.DEAD_LETTER))
+        return self._many(request, rows, "redrive", lifecycle.redrive, says)
 
     @admin.action(description="Discard selected deliveries", permissions=["discard"])
     def discard_selected(self, request: HttpRequest, queryset: QuerySet) -> HttpResponse | None:

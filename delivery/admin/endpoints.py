@@ -22,7 +22,7 @@ from delivery.errors import DeliveryError
 from delivery.models import Endpoint
 from delivery.policy.postback import masked
 from delivery.states import EndpointState, in_endpoint_state
-from kernel.admin.bases import EstimatingPaginator, ListedFiltersAdmin, is_one
+from kernel.admin.bases import EstimatingPaginator, ListedFiltersAdmin
 from kernel.admin.confirm import OptionalReasonForm, ReasonForm, actor_of, run_verb
 from kernel.admin.forms import OnlyChangesAdmin
 from kernel.secrets import UndecryptableSecret, unreadable_fields
@@ -208,43 +208,51 @@ class EndpointAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
 
     # --- the verbs
 
-    def _is(self, object_id: Any, **conditions: Any) -> bool:
-        return is_one(Endpoint, object_id, deleted_at=None, **conditions)
-
     def has_pause_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        return request.user.has_perm("delivery.pause_endpoint") and self._is(object_id, paused_at=None)
+        return request.user.has_perm("delivery.pause_endpoint")
 
-    def has_resume_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        held = self._is(object_id, disabled_at=None, is_held=True)
-        return request.user.has_perm("delivery.pause_endpoint") and held
-
-    def has_enable_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        return request.user.has_perm("delivery.pause_endpoint") and self._is(object_id, disabled_at__isnull=False)
+    has_resume_permission = has_enable_permission = has_pause_permission
 
     def has_test_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        return request.user.has_perm("delivery.change_endpoint") and self._is(object_id)
+        return request.user.has_perm("delivery.change_endpoint")
 
     def has_rotate_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        return request.user.has_perm("delivery.view_secret_endpoint") and self._is(object_id)
+        return request.user.has_perm("delivery.view_secret_endpoint")
 
     def has_end_secret_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        may = request.user.has_perm("delivery.view_secret_endpoint") and self._is(object_id)
-        return may and (object_id is None or bool(self._earlier(object_id)))
+        return request.user.has_perm("delivery.view_secret_endpoint")
 
     @staticmethod
     def _earlier(object_id: Any) -> list[endpoint_secrets.Earlier]:
-        row: Any = Endpoint.objects.annotate(read_at=Now()).get(pk=object_id)
-        return endpoint_secrets.live_earlier(row, row.read_at)
+        rows: Any = Endpoint.objects.annotate(read_at=Now()).filter(pk=object_id)
+        return [one for row in rows for one in endpoint_secrets.live_earlier(row, row.read_at)]
 
     def has_remove_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        return request.user.has_perm("delivery.delete_endpoint") and self._is(object_id)
+        return request.user.has_perm("delivery.delete_endpoint")
+
+    def why_not(self, verb: str, obj: Endpoint) -> str:
+        if obj.deleted_at:
+            return "It is deleted by now."
+        if verb == "pause" and obj.paused_at:
+            return "It is paused by now."
+        if verb == "resume" and obj.disabled_at:
+            return "It is disabled by now; enable it instead."
+        if verb == "resume" and not obj.is_held:
+            return "It is active by now."
+        if verb == "enable" and not obj.disabled_at:
+            return "It is enabled by now."
+        if verb == "end_secret" and not self._earlier(obj.pk):
+            return "No earlier secret signs by now; only the standing one does."
+        return ""
 
     def _run(self, request: HttpRequest, object_id: str, **how: Any) -> HttpResponse:
         endpoint = self.get_object(request, object_id)
         if endpoint is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
-        title = how.pop("title")
-        return run_verb(self, request, endpoint, title=f"{title} {endpoint}", refusals=(DeliveryError,), **how)
+        title, verb = how.pop("title"), how.pop("verb")
+        return run_verb(
+            self, request, endpoint, verb=verb, title=f"{title} {endpoint}", refusals=(DeliveryError,), **how
+        )
 
     @action(description="Pause", url_path="pause", permissions=["pause"], icon="pause")
     def pause_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -253,7 +261,9 @@ class EndpointAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
             return "Paused. Deliveries are held, and go out when you resume it."
 
         says = ["Nothing is sent to it until you resume it.", "Its deliveries are held and lost by nobody."]
-        return self._run(request, object_id, title="Pause", says=says, button="Pause", act=act, form_class=ReasonForm)
+        return self._run(
+            request, object_id, verb="pause", title="Pause", says=says, button="Pause", act=act, form_class=ReasonForm
+        )
 
     @action(
         description="Resume",
@@ -273,7 +283,9 @@ class EndpointAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
             "If it was held after repeated refusals, the dead letters of those refusals are redriven with them.",
         ]
         form = OptionalReasonForm
-        return self._run(request, object_id, title="Resume", says=says, button="Resume", act=act, form_class=form)
+        return self._run(
+            request, object_id, verb="resume", title="Resume", says=says, button="Resume", act=act, form_class=form
+        )
 
     @action(
         description="Enable",
@@ -288,7 +300,7 @@ class EndpointAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
             return "Enabled. What was held is being sent, unless it is paused as well."
 
         says = ["It was disabled because its receiver said that it is gone, or by policy.", "Is its URL right by now?"]
-        return self._run(request, object_id, title="Enable", says=says, button="Enable", act=act)
+        return self._run(request, object_id, verb="enable", title="Enable", says=says, button="Enable", act=act)
 
     @action(description="Send a test", url_path="test", permissions=["test"], icon="send")
     def test_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -299,7 +311,9 @@ class EndpointAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
 
         says = ["One event “endpoint.test” is sent to this endpoint only."]
         form = OptionalReasonForm
-        return self._run(request, object_id, title="Test", says=says, button="Send it", act=act, form_class=form)
+        return self._run(
+            request, object_id, verb="test", title="Test", says=says, button="Send it", act=act, form_class=form
+        )
 
     @action(description="Rotate its secret", url_path="rotate", permissions=["rotate"], icon="key")
     def rotate_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -315,7 +329,14 @@ class EndpointAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
         ]
         form = RotationForm
         return self._run(
-            request, object_id, title="Rotate secret of", says=says, button="Rotate", act=act, form_class=form
+            request,
+            object_id,
+            verb="rotate",
+            title="Rotate secret of",
+            says=says,
+            button="Rotate",
+            act=act,
+            form_class=form,
         )
 
     @action(description="End a secret", url_path="end-secret", permissions=["end_secret"], icon="key_off")
@@ -329,8 +350,14 @@ class EndpointAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
             "The standing secret cannot be ended: rotate it, and switch the overlap off.",
         ]
         form = end_secret_form(self._earlier(object_id))
-        how = {"title": "End a secret of", "button": "End it", "form_class": form, "is_danger": True}
-        return self._run(request, object_id, says=says, act=act, **how)
+        how = {
+            "verb": "end_secret",
+            "title": "End a secret of",
+            "button": "End it",
+            "form_class": form,
+            "is_danger": True,
+        }
+        return self._run(request, object_id, says=says, act=act, form_class=form, is_danger=True, **how)
 
     @action(
         description="Delete", url_path="remove", permissions=["remove"], icon="delete", variant=ActionVariant.DANGER
@@ -345,4 +372,6 @@ class EndpointAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
             f"{waiting:,} waiting deliveries will be cancelled, and nothing is sent to it any more.",
             "Its past deliveries stay. This cannot be undone; pause it instead if you are not sure.",
         ]
-        return self._run(request, object_id, title="Delete", says=says, button="Delete it", act=act, is_danger=True)
+        return self._run(
+            request, object_id, verb="remove", title="Delete", says=says, button="Delete it", act=act, is_danger=True
+        )

@@ -178,18 +178,28 @@ class EndSecretIn(ReasonIn):
 class ReplayIn(ReasonIn):
     """Events by id, or those recorded from `since` until `until` that the endpoint's filter (or `types`) matches."""
 
-    events = serializers.ListField(child=serializers.RegexField("^[0-9]{1,18}$"), required=False, max_length=10_000)
+    events = serializers.ListField(
+        child=serializers.RegexField("^[0-9]{1,18}$"), required=False, min_length=1, max_length=10_000
+    )
     since = serializers.DateTimeField(required=False)
     until = serializers.DateTimeField(required=False)
     types = serializers.ListField(
-        child=serializers.RegexField(rf"^({EVENT_TYPE.pattern})$", max_length=100), required=False, max_length=100
+        child=serializers.RegexField(rf"^({EVENT_TYPE.pattern})$", max_length=100),
+        required=False,
+        min_length=1,
+        max_length=100,
     )
+    dry_run = serializers.BooleanField(required=False, default=False, help_text="Only say what would be sent.")
     after = serializers.RegexField("^[0-9]{1,18}$", required=False, default="0", help_text="`next_after` of the last.")
 
 
 class ReplayOut(serializers.Serializer):
     deliveries = serializers.IntegerField()
     next_after = serializers.CharField(allow_null=True, help_text="Not null: there is more; call again with `after`.")
+    warnings = serializers.ListField(
+        child=serializers.CharField(), help_text="What of it waited already, or was sent a moment ago."
+    )
+    dry_run = serializers.BooleanField()
 
 
 class PreviewIn(Strict):

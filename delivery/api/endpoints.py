@@ -239,28 +239,29 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, ApiViews):
 
     @extend_schema(
         summary="Replay events to it",
-        description="Makes new deliveries of old events, at most 10,000 in one call.",
+        description=(
+            "Makes new deliveries of old events, at most 10,000 in one call. `warnings` say what waited for it already "
+            "or was sent lately, so comes twice; `dry_run` says so beforehand."
+        ),
         request=ReplayIn,
         parameters=[IDEMPOTENCY_KEY],
-        responses={202: ReplayOut, 400: problem("Neither events nor a time were named")},
+        responses={200: ReplayOut, 202: ReplayOut, 400: problem("Neither events nor a time were named")},
     )
     @action(detail=True, methods=["post"])
     @idempotent
     def replay(self, request: Request, pk: str) -> Response:
-        asked = self._valid(ReplayIn)
-        ids = [int(text) for text in asked["events"]] if "events" in asked else None
-        done = replays.replay(
-            self.get_object(),
-            actor=self.actor(),
-            reason=asked["reason"],
-            event_ids=ids,
-            since=asked.get("since"),
-            until=asked.get("until"),
-            types=asked.get("types", ()),
-            after=int(asked["after"]),
-        )
+        asked, endpoint, now = self._valid(ReplayIn), self.get_object(), timezone.now()
+        wanted: dict[str, Any] = {name: asked.get(name) for name in ("since", "until", "types")}
+        wanted["event_ids"] = [int(text) for text in asked["events"]] if "events" in asked else None
+        events = replays.events_for(endpoint, **wanted).filter(pk__gt=int(asked["after"]))
+        warnings = replays.already_there(endpoint.pk, events, now).words(now)
+        if asked["dry_run"]:
+            seen = {"deliveries": events.count(), "next_after": None, "warnings": warnings, "dry_run": True}
+            return Response(seen)
+        done = replays.replay(endpoint, actor=self.actor(), reason=asked["reason"], after=int(asked["after"]), **wanted)
         more = None if done.next_after is None else str(done.next_after)
-        return Response({"deliveries": done.deliveries, "next_after": more}, status=202)
+        answer = {"deliveries": done.deliveries, "next_after": more, "warnings": warnings, "dry_run": False}
+        return Response(answer, status=202)
 
     @extend_schema(
         summary="Preview a postback",

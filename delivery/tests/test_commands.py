@@ -62,6 +62,53 @@ def test_redrive_by_time(run):
     assert run("redrive", "--until", since, "--json")["redriven"] == 1
 
 
+@pytest.mark.parametrize("name", ["endpoint", "subscriber", "outcome", "status-code", "group", "since", "until"])
+def test_an_empty_value_for_redrive_is_refused_and_moves_nothing(run, name):
+    factories.delivery(factories.endpoint(subscriber="acme"), state="dead_letter")
+    with pytest.raises(CommandError):
+        run("redrive", f"--{name}", "")
+    with pytest.raises(CommandError):
+        run("redrive", f"--{name}", "", "--all")
+    assert Delivery.objects.get().state == "dead_letter"
+
+
+def test_redrive_of_the_operators_own_and_of_live_endpoints_only(run):
+    own, theirs = factories.endpoint(), factories.endpoint(subscriber="acme")
+    gone = factories.endpoint(deleted_at=timezone.now())
+    for endpoint in (own, theirs, gone):
+        factories.delivery(endpoint, state="dead_letter")
+    assert run("redrive", "--own", "--json") == {"matched": 1, "redriven": 1}
+    assert run("redrive", "--all", "--json") == {"matched": 1, "redriven": 1}
+    assert Delivery.objects.get(endpoint=gone).state == "dead_letter"
+    with pytest.raises(CommandError):
+        run("redrive", "--own", "--subscriber", "acme")
+
+
+def test_dead_letters_are_told_by_endpoint_and_subscriber(run):
+    endpoint = factories.endpoint(name="shop", subscriber="acme")
+    factories.delivery(endpoint, state="dead_letter", last_outcome="timeout")
+    label = f"shop of acme, endpoint {endpoint.pk} (hooks.example.com)"
+    assert label in run("analyze_dead_letters")
+    assert label in run("redrive", "--all", "--dry-run")
+    (finding,) = run("analyze_dead_letters", "--json")["endpoints"]
+    assert (finding["endpoint_name"], finding["subscriber"]) == ("shop", "acme")
+
+
+@pytest.mark.parametrize("command", [("account", "--day", "2026-11-29"), ("analyze_dead_letters",), ("stats",)])
+def test_an_empty_subscriber_means_the_operators_own_in_reports(run, command):
+    """Of two rows in the house, one of them the operators' own."""
+    for subscriber in ("", "acme"):
+        event = factories.event(factories.NOW, subscriber=subscriber)
+        factories.delivery(factories.endpoint(subscriber=subscriber), event, state="dead_letter")
+    answer = run(*command, "--subscriber", "", "--json")
+    figure = {
+        "account": lambda: sum(line["dead"] for line in answer["lines"]),
+        "analyze_dead_letters": lambda: sum(found["count"] for found in answer["endpoints"]),
+        "stats": lambda: answer["dead_letter"],
+    }
+    assert figure[command[0]]() == 1
+
+
 def test_account_balances(run):
     factories.delivery(factories.endpoint(), factories.event(factories.NOW, subscriber="=cmd()"))
     answer = run("account", "--day", "2026-11-29", "--json")

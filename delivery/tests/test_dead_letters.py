@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from delivery import dead_letters
 from delivery.tests import factories
@@ -85,3 +86,32 @@ def test_id_chunks_freeze_the_set():
     assert next(chunks) == ids[:2]
     factories.delivery(endpoint, state="dead_letter")
     assert list(chunks) == [ids[2:4], ids[4:]]
+
+
+@pytest.mark.django_db
+def test_groups_and_findings_on_one_host_are_told_apart_by_name_and_subscriber():
+    now = timezone.now()
+    for name, subscriber in (("shop", "acme"), ("", "")):
+        endpoint = factories.endpoint(name=name, subscriber=subscriber)
+        factories.delivery(endpoint, state="dead_letter", last_outcome="timeout")
+    found = dead_letters.groups(dead_letters.dead_letters())
+    labels = {(group.endpoint_name, group.subscriber): group.label for group in found}
+    named, plain = sorted(group.endpoint for group in found)
+    right = {
+        ("shop", "acme"): f"shop of acme, endpoint {named} (hooks.example.com)",
+        ("", ""): f"Endpoint {plain} (hooks.example.com)",
+    }
+    assert labels == right
+    findings = dead_letters.analyze(1, now + timedelta(minutes=1))
+    assert {(one.endpoint_name, one.subscriber): one.label for one in findings} == right
+
+
+@pytest.mark.django_db
+def test_an_empty_text_in_a_filter_means_exactly_empty():
+    own, theirs = factories.endpoint(), factories.endpoint(subscriber="acme")
+    for endpoint in (own, theirs):
+        factories.delivery(endpoint, state="dead_letter", last_outcome="timeout", fingerprint="f" * 32)
+    assert dead_letters.dead_letters().count() == 2
+    assert [row.endpoint for row in dead_letters.dead_letters(subscriber="")] == [own]
+    assert not dead_letters.dead_letters(outcome="").exists()
+    assert not dead_letters.dead_letters(group="").exists()

@@ -14,16 +14,20 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from unfold.admin import ModelAdmin
 
-from kernel.admin.confirm import ReasonForm, actor_of, ask, run_verb
+from kernel.admin.confirm import OneRowVerbs, ReasonForm, actor_of, ask, run_verb
 
 MAX_SELECTED = 1_000
+PAST = {"redrive": "redriven", "cancel": "cancelled", "discard": "discarded"}
 CHUNK = 500
 Run = Callable[..., str]
 
 
 @dataclass(frozen=True)
 class Action:
-    """`run(ids, actor=, reason=)` does it and returns the sentence for the message. `states`: where it makes sense."""
+    """`run(ids, actor=, reason=)` does it and returns the sentence for the message. `states`: where it makes sense.
+
+    `why_not(row)` says why it makes none, for rows whose state is more than a word.
+    """
 
     name: str
     permission: str
@@ -31,10 +35,17 @@ class Action:
     run: Run
     states: tuple[str, ...] = ()
     is_danger: bool = False
+    why_not: Callable[[Any], str] | None = None
 
     @property
     def label(self) -> str:
         return self.name.capitalize()
+
+    def refusal(self, row: Any) -> str:
+        """Why it makes no sense for this row now, in words; empty where it does."""
+        if self.why_not is not None:
+            return self.why_not(row)
+        return "" if not self.states or row.state in self.states else f"It is {row.get_state_display()} by now."
 
 
 def require(request: HttpRequest, verb: Action) -> None:
@@ -44,7 +55,7 @@ def require(request: HttpRequest, verb: Action) -> None:
 
 
 def on_one(
-    admin: ModelAdmin, request: HttpRequest, object_id: str, verb: Action, refusals: tuple[type[Exception], ...] = ()
+    admin: OneRowVerbs, request: HttpRequest, object_id: str, verb: Action, refusals: tuple[type[Exception], ...] = ()
 ) -> HttpResponse:
     """GET asks, POST does it."""
     require(request, verb)
@@ -59,6 +70,7 @@ def on_one(
         admin,
         request,
         obj,
+        verb=verb.name,
         title=f"{verb.label} {obj}",
         says=list(verb.says),
         button=verb.label,
@@ -78,7 +90,8 @@ def on_selection(admin: ModelAdmin, request: HttpRequest, queryset: QuerySet, ve
         return None
     if not ids:
         states = ", ".join(state.replace("_", " ") for state in verb.states)
-        admin.message_user(request, f"None of these can be {verb.name}ed: only {states} can.", messages.WARNING)
+        words = f"None of these can be {PAST.get(verb.name, verb.name)}: only {states} can."
+        admin.message_user(request, words, messages.WARNING)
         return None
     form = ReasonForm(request.POST if "confirmed" in request.POST else None)
     if "confirmed" not in request.POST or not form.is_valid():

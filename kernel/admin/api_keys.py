@@ -8,13 +8,12 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
-from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from kernel import audit
-from kernel.admin.confirm import actor_of, run_verb
+from kernel.admin.confirm import OneRowVerbs, actor_of, run_verb
 from kernel.admin.forms import OnlyChangesAdmin
 from kernel.auth import Scope, create_key
 from kernel.models import ApiKey
@@ -35,7 +34,7 @@ class ApiKeyForm(forms.ModelForm):
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(OnlyChangesAdmin, ModelAdmin):
+class ApiKeyAdmin(OnlyChangesAdmin, OneRowVerbs):
     form = ApiKeyForm
     list_display = ("name", "key_id", "status", "subscriber", "scope_words", "last_used_at", "created_at")
     list_filter = ("is_demo",)
@@ -60,8 +59,10 @@ class ApiKeyAdmin(OnlyChangesAdmin, ModelAdmin):
         return False
 
     def has_revoke_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        live = object_id is None or ApiKey.objects.filter(pk=object_id, revoked_at=None).exists()
-        return live and self.has_change_permission(request)
+        return self.has_change_permission(request)
+
+    def why_not(self, verb: str, obj: ApiKey) -> str:
+        return f"{obj.name} is revoked by now." if obj.revoked_at else ""
 
     @display(description="State", label={"live": "success", "revoked": "danger", "expired": "warning"})
     def status(self, obj: ApiKey) -> str:
@@ -101,7 +102,9 @@ class ApiKeyAdmin(OnlyChangesAdmin, ModelAdmin):
 
     @action(description="Revoke", url_path="revoke", permissions=["revoke"], variant=ActionVariant.DANGER)
     def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        key = self.get_queryset(request).get(pk=object_id)
+        key = self.get_object(request, object_id)
+        if key is None:
+            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
 
         def act(actor: str, cleaned: dict[str, Any]) -> str:
             with transaction.atomic():
@@ -113,6 +116,7 @@ class ApiKeyAdmin(OnlyChangesAdmin, ModelAdmin):
             self,
             request,
             key,
+            verb="revoke",
             title=f"Revoke {key.name}",
             says=["Every caller with this key is refused at once.", "This cannot be undone; make a new key instead."],
             button="Revoke the key",

@@ -6,22 +6,15 @@ from typing import Any
 
 from django.contrib.admin import ShowFacets
 from django.core.paginator import Paginator
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.constants import LOOKUP_SEP
 from django.http import HttpRequest
 from django.utils.functional import cached_property
-from unfold.admin import ModelAdmin
 
 from kernel import counting
+from kernel.admin.confirm import OneRowVerbs
 
 COUNTED = 10_000
-
-
-def is_one(model: type[Model], object_id: Any, **conditions: Any) -> bool:
-    """Whether the row of a page meets the conditions; on a list (no id) the rows are judged one by one later."""
-    if object_id is None:
-        return True
-    return str(object_id).isdigit() and model._default_manager.filter(pk=object_id, **conditions).exists()
 
 
 class EstimatingPaginator(Paginator):
@@ -33,7 +26,7 @@ class EstimatingPaginator(Paginator):
         return counting.count(rows, COUNTED)[0] if isinstance(rows, QuerySet) else len(rows)
 
 
-class ListedFiltersAdmin(ModelAdmin):
+class ListedFiltersAdmin(OneRowVerbs):
     """A list is narrowed by what its filters offer and by `linked_columns` (which our own links use), by nothing else.
 
     Django lets `?payload__contains=…` narrow by any column of the model: a payload could be guessed letter by letter by

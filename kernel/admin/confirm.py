@@ -2,6 +2,9 @@
 
 For admin classes of every app. A verb never acts on GET, asks for its own permission on both, and leaves an entry in
 Django's change history. It knows no model.
+
+The right and the state are two questions. Without the right a verb is a 403, whatever the state. With it, a button that
+makes no sense now is not shown; pressed on a page that was loaded earlier, it says in words what the row is by now.
 """
 
 from __future__ import annotations
@@ -38,6 +41,26 @@ class ReasonForm(forms.Form):
 
 class OptionalReasonForm(ReasonForm):
     reason = forms.CharField(max_length=200, required=False, widget=UnfoldAdminTextInputWidget(), help_text="Optional.")
+
+
+class OneRowVerbs(ModelAdmin):
+    """Base of admins whose pages have verbs. Its `has_<verb>_permission` judge the right only."""
+
+    def why_not(self, verb: str, obj: Any) -> str:
+        """The sentence that says why `verb` (redrive, pause …) makes no sense in the state of `obj`, or nothing."""
+        return ""
+
+    def get_actions_detail(self, request: HttpRequest, object_id: int) -> list[Any]:
+        shown = super().get_actions_detail(request, object_id)
+        obj = self.get_object(request, str(object_id)) if shown else None
+        if obj is None:
+            return shown
+        front = f"{self.opts.app_label}_{self.opts.model_name}_"
+        return [one for one in shown if not self.why_not(_verb_of(one.action_name.removeprefix(front)), obj)]
+
+
+def _verb_of(method: str) -> str:
+    return method.removesuffix("_verb")
 
 
 def actor_of(request: HttpRequest) -> str:
@@ -78,10 +101,11 @@ def note(request: HttpRequest, obj: Model, message: str) -> None:
 
 
 def run_verb(
-    admin: ModelAdmin,
+    admin: OneRowVerbs,
     request: HttpRequest,
     obj: Model,
     *,
+    verb: str,
     title: str,
     says: list[str],
     button: str,
@@ -90,20 +114,30 @@ def run_verb(
     form_class: type[forms.Form] = ReasonForm,
     is_danger: bool = False,
 ) -> HttpResponse:
-    """GET asks; POST calls `act(actor, cleaned form)`, which returns the sentence for the message, or a page."""
+    """GET asks; POST calls `act(actor, cleaned form)`, which returns the sentence for the message, or a page.
+
+    The right has been judged. Where `admin.why_not(verb, obj)` says a word, that is the answer, to GET and POST.
+    """
     meta = admin.model._meta
     back = reverse(f"admin:{meta.app_label}_{meta.model_name}_change", args=[obj.pk])
+    if words := admin.why_not(verb, obj):
+        return _nothing_done(request, back, words)
     form = form_class(request.POST if request.method == "POST" else None)
     if request.method != "POST" or not form.is_valid():
         return ask(admin, request, title=title, says=says, button=button, back=back, form=form, is_danger=is_danger)
     try:
         done = act(actor_of(request), form.cleaned_data)
     except refusals as error:
-        messages.error(request, str(error))
-        return HttpResponseRedirect(back)
+        now = admin.get_object(request, str(obj.pk))  # somebody was quicker: say what it is by now
+        return _nothing_done(request, back, (now and admin.why_not(verb, now)) or str(error))
     reason = form.cleaned_data.get("reason", "")
     note(request, obj, f"{title}: {reason}" if reason else title)
     if isinstance(done, HttpResponse):
         return done
     messages.success(request, done)
+    return HttpResponseRedirect(back)
+
+
+def _nothing_done(request: HttpRequest, back: str, words: str) -> HttpResponse:
+    messages.warning(request, words if "othing was done" in words else f"{words} Nothing was done.")
     return HttpResponseRedirect(back)

@@ -43,6 +43,7 @@ CANCEL = Action(
     ("Every task of it that is not finished is stopped.", "Jobs at a provider: the provider's answer decides."),
     _cancel,
     is_danger=True,
+    why_not=lambda batch: "It is completed by now." if batch.is_completed else "",
 )
 
 
@@ -100,8 +101,10 @@ class BatchAdmin(KeptAdmin):
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **panel})
 
     def has_cancel_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        runs = object_id is None or Batch.objects.filter(pk=object_id, is_completed=False).exists()
-        return runs and request.user.has_perm(CANCEL.permission)
+        return request.user.has_perm(CANCEL.permission)
+
+    def why_not(self, verb: str, obj: Batch) -> str:
+        return CANCEL.refusal(obj) if verb == CANCEL.name else ""
 
     @action(description="Watch live", url_path="watch", icon="monitoring", variant=ActionVariant.PRIMARY)
     def live_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:

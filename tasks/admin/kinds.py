@@ -10,14 +10,13 @@ from django.contrib import admin
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from kernel import audit
 from kernel.admin.actions import Action, on_one
-from kernel.admin.confirm import actor_of
+from kernel.admin.confirm import OneRowVerbs, actor_of
 from kernel.admin.forms import OnlyChangesAdmin
 from tasks import kinds, providers
 from tasks.engine import policies, wake
@@ -39,8 +38,20 @@ def _names(ids: Sequence[int]) -> list[str]:
     return list(KindPolicy.objects.filter(pk__in=ids).order_by("pk").values_list("kind", flat=True))
 
 
-PAUSE = Action("pause", "tasks.pause_kind", ("Nothing new of this kind starts; running tasks go on.",), _pause)
-RESUME = Action("resume", "tasks.pause_kind", ("Waiting tasks of this kind start at once.",), _resume)
+PAUSE = Action(
+    "pause",
+    "tasks.pause_kind",
+    ("Nothing new of this kind starts; running tasks go on.",),
+    _pause,
+    why_not=lambda policy: "It is paused by now." if policy.is_paused else "",
+)
+RESUME = Action(
+    "resume",
+    "tasks.pause_kind",
+    ("Waiting tasks of this kind start at once.",),
+    _resume,
+    why_not=lambda policy: "" if labels.why_held(policy, timezone.now()) else "It runs by now.",
+)
 
 
 class PolicyForm(forms.ModelForm):
@@ -71,7 +82,7 @@ class PolicyForm(forms.ModelForm):
 
 
 @admin.register(KindPolicy)
-class KindPolicyAdmin(OnlyChangesAdmin, ModelAdmin):
+class KindPolicyAdmin(OnlyChangesAdmin, OneRowVerbs):
     form = PolicyForm
     list_display = ("title", "switch", "provider_words", "concurrency", "rate", "attempt_limit", "timeout")
     list_fullwidth = True
@@ -133,14 +144,13 @@ class KindPolicyAdmin(OnlyChangesAdmin, ModelAdmin):
         return f"{obj.timeout_seconds:,} s"
 
     def has_pause_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        runs = object_id is None or KindPolicy.objects.filter(pk=object_id, is_paused=False).exists()
-        return runs and request.user.has_perm(PAUSE.permission)
+        return request.user.has_perm(PAUSE.permission)
 
     def has_resume_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        if not request.user.has_perm(RESUME.permission):
-            return False
-        policy = KindPolicy.objects.filter(pk=object_id).first()
-        return policy is None or bool(labels.why_held(policy, timezone.now()))
+        return request.user.has_perm(RESUME.permission)
+
+    def why_not(self, verb: str, obj: KindPolicy) -> str:
+        return {"pause": PAUSE, "resume": RESUME}[verb].refusal(obj)
 
     @action(description="Pause", url_path="pause", permissions=["pause"], icon="pause", variant=ActionVariant.DANGER)
     def pause_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:

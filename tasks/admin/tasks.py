@@ -77,6 +77,9 @@ DISCARD = Action(
 )
 
 
+VERBS = {action.name: action for action in (REDRIVE, CANCEL, DISCARD)}
+
+
 class KindFilter(admin.SimpleListFilter):
     """The kinds that exist: known from the code, so nothing is read for it."""
 
@@ -165,19 +168,17 @@ class TaskAdmin(KeptAdmin):
         panel = {"panel": _panel(task, request)} if task else {}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **panel})
 
-    def _may(self, request: HttpRequest, verb: Action, object_id: Any) -> bool:
-        """Buttons are shown only where the verb makes sense in the state the task is in."""
-        fits = object_id is None or Task.objects.filter(pk=object_id, state__in=verb.states).exists()
-        return fits and request.user.has_perm(verb.permission)
-
     def has_redrive_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        return self._may(request, REDRIVE, object_id)
+        return request.user.has_perm(REDRIVE.permission)
 
     def has_cancel_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        return self._may(request, CANCEL, object_id)
+        return request.user.has_perm(CANCEL.permission)
 
     def has_discard_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
-        return self._may(request, DISCARD, object_id)
+        return request.user.has_perm(DISCARD.permission)
+
+    def why_not(self, verb: str, obj: Task) -> str:
+        return VERBS[verb].refusal(obj)
 
     @action(
         description="Redrive", url_path="redrive", permissions=["redrive"], icon="replay", variant=ActionVariant.PRIMARY

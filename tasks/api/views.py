@@ -50,6 +50,8 @@ def leaves_payloads_out(request: Request) -> bool:
 class PayloadContext(viewsets.GenericViewSet):
     """Tells serializers whether inputs and results may be shown, and does not even read them where they are not."""
 
+    query_words = frozenset({"payload"})  # beside the filters
+
     def get_serializer_context(self) -> dict[str, Any]:
         context = super().get_serializer_context()
         allowed = may_see_payloads(self.request, "tasks.view_payload_task")

@@ -8,7 +8,8 @@
                               └─────────── dead_letter ──discard──▶ cancelled ◀──cancel── (every open state)
 
 The verbs that take a unit work on a task which that unit has locked; the others are transactions of their own and
-must not be mixed into one. A provider's word can only move a task forward: what goes back (retry, rescue, redrive) is
+must not be mixed into one (a bulk operation runs a single one inside the transaction that writes its outcomes). A
+provider's word can only move a task forward: what goes back (retry, rescue, redrive) is
 our own decision, and its transition says so.
 """
 

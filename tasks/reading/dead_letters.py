@@ -31,17 +31,23 @@ class TaskGroup:
 
 
 def dead_letters(
-    subscriber: str | None = None, kind: str = "", error_code: str | None = None, batch: int | None = None
+    subscriber: str | None = None,
+    kind: str | None = None,
+    error_code: str | None = None,
+    batch: int | None = None,
+    fingerprint: str | None = None,
 ) -> QuerySet[Task]:
-    """The dead letters a filter names, without their inputs and results."""
-    conditions: dict[str, Any] = {
-        "subscriber": subscriber,
-        "kind": kind or None,
-        "error_code": error_code,
-        "batch_id": batch,
-    }
+    """The dead letters a filter names, without inputs and results. None narrows nothing; an empty text means itself.
+
+    All of it must hold, a fingerprint too, which is `kind/code`; what is written otherwise is no task's.
+    """
+    conditions: dict[str, Any] = {"subscriber": subscriber, "kind": kind, "error_code": error_code, "batch_id": batch}
     given = {name: value for name, value in conditions.items() if value is not None}
-    return Task.objects.filter(state=State.DEAD_LETTER, **given).defer("input", "result")
+    rows = Task.objects.filter(state=State.DEAD_LETTER, **given).defer("input", "result")
+    if fingerprint is None:
+        return rows
+    of_kind, slash, code = fingerprint.partition("/")
+    return rows.filter(kind=of_kind, error_code=code) if slash else rows.none()
 
 
 def groups(rows: QuerySet[Task], limit: int = 100) -> list[TaskGroup]:

@@ -29,7 +29,7 @@ class Command(BaseCommand):
             self.stdout.write(f"No dead letters in the last {options['hours']} hours.")
         for finding in findings:
             code = f", mostly {finding.common_status_code}" if finding.common_status_code else ""
-            self.stdout.write(f"Endpoint {finding.endpoint} ({finding.host}): {finding.count:,} dead letters{code}")
+            self.stdout.write(f"{finding.label}: {finding.count:,} dead letters{code}")
             self.stdout.write(
                 f"  {finding.first_at:%Y-%m-%d %H:%M} to {finding.last_at:%Y-%m-%d %H:%M} UTC, "
                 f"{finding.mean_attempts} attempts on average"

@@ -11,7 +11,8 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from delivery import lifecycle
-from delivery.dead_letters import dead_letters, groups, id_chunks
+from delivery.dead_letters import dead_letters, groups, id_chunks, redrivable
+from kernel.management.arguments import short, whole
 
 
 def moment(text: str) -> datetime:
@@ -25,25 +26,30 @@ class Command(BaseCommand):
     help = "Redrive dead letters: new attempts with the same webhook-id. Name a filter, or --all."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--endpoint", type=int)
-        parser.add_argument("--subscriber")
-        parser.add_argument("--outcome", default="", help="e.g. server_error")
-        parser.add_argument("--status-code", type=int)
-        parser.add_argument("--group", default="", help="fingerprint of a group")
+        parser.add_argument("--endpoint", type=whole(1, 2**63 - 1))
+        parser.add_argument("--subscriber", type=short(1, 100), help="whose; for the operators' own say --own")
+        parser.add_argument("--own", action="store_true", help="of endpoints without a subscriber: the operators' own")
+        parser.add_argument("--outcome", type=short(1, 20), help="e.g. server_error")
+        parser.add_argument("--status-code", type=whole(100, 999))
+        parser.add_argument("--group", type=short(1, 32), help="fingerprint of a group")
         parser.add_argument("--since", type=moment, help="died at or after")
         parser.add_argument("--until", type=moment, help="died before")
         parser.add_argument("--all", action="store_true", help="every dead letter there is")
         parser.add_argument("--reason", default="redriven by command")
-        parser.add_argument("--rate", type=int, default=0, help="at most so many a second; 0: no limit")
+        parser.add_argument("--rate", type=whole(0), default=0, help="at most so many a second; 0: no limit")
         parser.add_argument("--dry-run", action="store_true", help="only count, by cause")
         parser.add_argument("--json", action="store_true", help="one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
         names = ("endpoint", "subscriber", "outcome", "status_code", "group", "since", "until")
-        chosen = {name: options[name] for name in names if options[name] not in (None, "")}
+        if options["own"]:
+            if options["subscriber"] is not None:
+                raise CommandError("Say --subscriber or --own, not both.")
+            options["subscriber"] = ""
+        chosen = {name: options[name] for name in names if options[name] is not None}
         if not chosen and not options["all"]:
             raise CommandError("Name a filter (--endpoint, --since, …), or say --all.")
-        rows = dead_letters(**chosen)
+        rows = redrivable(dead_letters(**chosen))
         total = rows.count()
         if options["dry_run"]:
             self._preview(rows, total, options["json"])
@@ -57,13 +63,14 @@ class Command(BaseCommand):
     def _preview(self, rows: Any, total: int, as_json: bool) -> None:
         found = groups(rows)
         if as_json:
-            causes = [{"group": g.fingerprint, "endpoint": g.endpoint, "count": g.count} for g in found]
+            named = ("endpoint", "endpoint_name", "subscriber", "count")
+            causes = [{"group": g.fingerprint, **{name: getattr(g, name) for name in named}} for g in found]
             self.stdout.write(json.dumps({"matched": total, "redriven": 0, "dry_run": True, "groups": causes}))
             return
         self.stdout.write(f"{total:,} dead letters would be redriven:")
         for group in found:
             cause = f"{group.outcome} {group.status_code or ''}".strip()
-            self.stdout.write(f"{group.count:>9,}  endpoint {group.endpoint} ({group.host})  {cause}  {group.error}")
+            self.stdout.write(f"{group.count:>9,}  {group.label}  {cause}  {group.error}")
 
     def _redrive(self, rows: Any, total: int, reason: str, rate: int) -> int:
         redriven, seen, started = 0, 0, time.monotonic()

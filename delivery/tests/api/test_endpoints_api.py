@@ -1,8 +1,10 @@
 """`/endpoints/`: what a caller may set, sees, and must not see."""
 
 import itertools
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from delivery.models import Delivery, Endpoint
 from delivery.policy import signing
@@ -205,8 +207,38 @@ def test_replay_and_preview(api):
     bad = api.post(f"/api/v1/endpoints/{endpoint.pk}/preview-postback/", {"url": "https://e.com/{x}"}, format="json")
     assert (bad.status_code, bad.json()["errors"][0]["field"]) == (400, "url")
     done = api.post(f"/api/v1/endpoints/{endpoint.pk}/replay/", {"events": [str(event.pk)]}, format="json")
-    assert (done.status_code, done.json()) == (202, {"deliveries": 1, "next_after": None})
+    answer = {"deliveries": 1, "next_after": None, "warnings": [], "dry_run": False}
+    assert (done.status_code, done.json()) == (202, answer)
     assert api.post(f"/api/v1/endpoints/{endpoint.pk}/replay/", {}, format="json").status_code == 400
+
+
+def test_a_replay_says_what_waits_already_and_what_was_sent_a_moment_ago(api):
+    endpoint = factories.endpoint()
+    sent, waits, old, fresh = (factories.event() for _ in range(4))
+    now = timezone.now()
+    factories.delivery(endpoint, sent, "delivered", delivered_at=now - timedelta(minutes=2, seconds=5))
+    factories.delivery(endpoint, waits, "failed")
+    factories.delivery(endpoint, old, "delivered", delivered_at=now - timedelta(days=3))
+    factories.delivery(factories.endpoint(), fresh, "pending")
+    path, asked = f"/api/v1/endpoints/{endpoint.pk}/replay/", {"since": (now - timedelta(hours=1)).isoformat()}
+    seen = api.post(path, {**asked, "dry_run": True}, format="json")
+    words = [
+        "1 of these already waits for this endpoint and will be sent once more.",
+        "1 of these was sent to it within the last day, the latest 2 minutes ago.",
+    ]
+    assert (seen.status_code, seen.json()["deliveries"], seen.json()["warnings"]) == (200, 4, words)
+    assert not Delivery.objects.filter(is_replay=True).exists()
+    assert api.post(path, asked, format="json").json()["warnings"] == words
+    again = api.post(path, asked, format="json").json()
+    assert again["warnings"][0] == "4 of these already wait for this endpoint and will be sent once more."
+
+
+@pytest.mark.parametrize("asked", [{"events": []}, {"types": [], "since": "2026-01-01T00:00:00Z"}])
+def test_a_replay_of_an_empty_list_is_refused(api, asked):
+    endpoint = factories.endpoint()
+    factories.event()
+    assert api.post(f"/api/v1/endpoints/{endpoint.pk}/replay/", asked, format="json").status_code == 400
+    assert not Delivery.objects.exists()
 
 
 def test_lists_filter_and_cost_the_same_for_many(api, django_assert_num_queries):
