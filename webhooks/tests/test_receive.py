@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from delivery.models import Event
 from tasks.models import ExternalJob, Task, Transition
-from tasks.states import Reason, State
+from tasks.states import State
 from webhooks import inbox
 from webhooks.models import InboundEvent, InboundVerdict, RefusedCall
 from webhooks.tests.conftest import SECRET
@@ -379,11 +379,3 @@ def test_a_fault_in_one_update_does_not_hold_the_others(post, running, monkeypat
     inbox.sweep(timezone.now())
     assert Task.objects.filter(state=State.FETCHING).count() == 2
     assert InboundEvent.objects.get().parked_until is None
-
-
-def test_every_reason_is_a_declared_word(post, running):
-    running()
-    post(DONE)
-    post(DONE)
-    reasons = set(InboundEvent.objects.values_list("reason", flat=True)) - {""}
-    assert reasons <= set(Reason.values)
