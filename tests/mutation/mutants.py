@@ -2,7 +2,7 @@
 
 Cosmic-ray changes operators, numbers, conditions, decorators and loops. A lifecycle's mistakes are rather something
 forgotten, so we also leave out one statement or one keyword argument at a time. What is no mistake in behaviour is
-not tried: type annotations, whether a dataclass is frozen or slotted, `is` for `==`, the order of words
+not tried: type annotations, whether a dataclass is frozen or a function cached, `is` for `==`, the order of words
 (`state < "open"`). Of the eleven replacements of an arithmetic operator one is enough, since the tests that see one
 of them see them all.
 """
@@ -46,7 +46,7 @@ def mutants_of(source: str) -> list[Mutant]:
 
 
 def _by_cosmic_ray(source: str) -> Iterator[tuple[str, str]]:
-    excepted, of_words = _annotations(source) + _dataclass_options(source), _comparisons_of_words(source)
+    excepted, of_words = _annotations(source) + _tuning(source), _comparisons_of_words(source)
     for name in sorted(cosmic_ray.plugins.operator_names()):
         operator_class = cosmic_ray.plugins.get_operator(name)
         if operator_class.arguments() or not _is_wanted(name):
@@ -88,13 +88,16 @@ def _is_wanted(name: str) -> bool:
     return True
 
 
-def _dataclass_options(source: str) -> list[tuple[Place, Place]]:
-    return [
-        _span(keyword.value)
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dataclass"
-        for keyword in node.keywords
-    ]
+def _is_tuning(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Name) and node.func.id in ("dataclass", "lru_cache")
+
+
+def _tuning(source: str) -> list[tuple[Place, Place]]:
+    """The options of dataclasses, and caches with all that belongs to them."""
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and _is_tuning(node)]
+    options = [_span(keyword.value) for node in calls for keyword in node.keywords]
+    caches = [_span(node) for node in calls if ast.unparse(node.func) == "lru_cache"]
+    return options + [((line, 0), (end_line + 1, 0)) for (line, _), (end_line, _) in caches]
 
 
 def _annotations(source: str) -> list[tuple[Place, Place]]:
@@ -114,7 +117,7 @@ def _span(node: ast.expr | ast.stmt) -> tuple[Place, Place]:
 def _left_out(source: str) -> Iterator[tuple[str, str]]:
     """Without one statement (its place is taken by `pass`), and without one keyword argument of a call."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") != "dataclass":
+        if isinstance(node, ast.Call) and not _is_tuning(node):
             for keyword in node.keywords:
                 yield "keyword left out", _without_keyword(source, keyword)
         elif _is_a_step(node):
