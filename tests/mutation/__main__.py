@@ -42,7 +42,7 @@ class Target:
 def targets() -> list[Target]:
     with TARGETS.open("rb") as file:
         read = tomllib.load(file)
-    return [Target(module, tuple(values.pop("tests")), **values) for module, values in read.items()]
+    return [Target(module, tuple(values.pop("tests")), **values) for module, values in sorted(read.items())]
 
 
 def main() -> int:
@@ -91,6 +91,7 @@ def _mutate(target: Target, sample: int, seed: int, jobs: int) -> int:
     equivalents = len(everything) - len(tried)
     if sample and sample < len(tried):
         tried = sorted(random.Random(seed).sample(tried, sample), key=lambda mutant: mutant.line)
+    print(f"{target.module}: trying {len(tried)} of {len(everything)} mutants", flush=True)
     lived = _living(target, tried, arguments, seconds, 1 if target.database else jobs)
     killed = len(tried) - len(lived)
     print(
