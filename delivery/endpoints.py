@@ -54,6 +54,7 @@ CANCEL_BUDGET_SECONDS = 10.0
 RESUME_REDRIVES_MOST = 1_000
 STREAK_REACHES_BACK = timedelta(days=1)
 DELETED = "its endpoint was deleted"
+PAUSED_BEFORE = "paused by a person before that"
 KEYS = ("secret", "earlier_secrets", "secret_changed_at", "public_key", "rotation_token")
 
 log = structlog.get_logger(__name__)
@@ -153,6 +154,10 @@ def enable(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> Endpoin
     """Undoes what policy switched off (410, or needs attention). A pause stays a pause."""
     with transaction.atomic():
         current = _locked(endpoint)
+        if current.disabled_at or current.attention_at:
+            current.hold_reason = (
+                PAUSED_BEFORE  # for the pause that may be left: the reason that stood there was policy's
+            )
         current.disabled_at = current.attention_at = None
         _release(current, "disabled_at", "attention_at")
         _changed(current, "enable", actor, reason)

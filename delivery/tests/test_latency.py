@@ -113,6 +113,28 @@ def test_beyond_the_limit_the_histogram_answers(endpoint, monkeypatch):
     assert measured.of("p95") == pytest.approx(190, rel=0.1)
 
 
-def test_an_endpoint_without_new_attempts_is_left_alone(endpoint):
+def test_an_endpoint_that_never_had_attempts_is_left_alone(endpoint):
+    assert latency.refresh(now=timezone.now()) == 0
+    health = EndpointHealth.objects.get()
+    assert (health.measured_at, health.sample_count, health.p95_ms) == (None, 0, None)
+
+
+def test_an_endpoint_without_new_attempts_is_measured_again_after_ten_minutes(endpoint):
     now = timezone.now()
-    assert latency.refresh(now=now) == 0 or EndpointHealth.objects.get().sample_count == 0
+    attempts(endpoint, [100.0] * 20, now - timedelta(minutes=30))
+    latency.refresh(now=now)
+    latency.refresh(now=now + latency.SELDOM - timedelta(seconds=1))
+    assert EndpointHealth.objects.get().measured_at == now
+    later = now + latency.SELDOM
+    latency.refresh(now=later)
+    assert EndpointHealth.objects.get().measured_at == later
+
+
+def test_figures_leave_with_the_window(endpoint):
+    now = timezone.now()
+    attempts(endpoint, [100.0] * 20, now - timedelta(minutes=30))
+    latency.refresh(now=now)
+    assert EndpointHealth.objects.get().sample_count == 20
+    latency.refresh(now=now + latency.WINDOW)
+    health = EndpointHealth.objects.get()
+    assert (health.sample_count, health.p50_ms, health.p95_ms, health.p99_ms) == (0, None, None, None)

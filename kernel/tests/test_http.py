@@ -1,5 +1,6 @@
 """The provider session against receivers that misbehave: every call ends on time, typed, and with a bounded body."""
 
+import threading
 import time
 
 import pytest
@@ -9,6 +10,8 @@ from kernel.addresses import parse_networks
 from kernel.http import provider_session
 from kernel.tests import hostile
 from kernel.tests.hostile import answering, response, serving
+
+AT_LONGEST = 20  # seconds: far over every deadline here, far below what the other side would take
 
 LOOPBACK = parse_networks("127.0.0.0/8")
 
@@ -27,7 +30,7 @@ def test_one_deadline_through_the_last_byte(handler):
         began = time.monotonic()
         with pytest.raises(http.DeadlineExceeded) as caught:
             session().post(server.url(), json={})
-        assert time.monotonic() - began < 1.5
+        assert time.monotonic() - began < AT_LONGEST
     assert caught.value.maybe_sent
     assert "0.5 s" in caught.value.detail
 
@@ -37,7 +40,7 @@ def test_slow_tls_ends_on_time_and_nothing_was_sent():
         began = time.monotonic()
         with pytest.raises(http.DeadlineExceeded) as caught:
             session().post(f"https://127.0.0.1:{server.port}/", json={})
-        assert time.monotonic() - began < 1.5
+        assert time.monotonic() - began < AT_LONGEST
     assert not caught.value.maybe_sent
 
 
@@ -121,17 +124,20 @@ def test_a_name_that_changes_its_mind_is_judged_at_every_connection(monkeypatch)
 
 
 def test_names_that_do_not_resolve(monkeypatch):
+    silent = threading.Event()
+
     def gone(host):
         raise lookup.NameNotFound("no such name")
 
     monkeypatch.setattr(lookup, "addresses_of", gone)
     with pytest.raises(http.NameUnresolved):
         session().get("http://nowhere.example/")
-    monkeypatch.setattr(lookup, "addresses_of", lambda host: time.sleep(3))
+    monkeypatch.setattr(lookup, "addresses_of", lambda host: silent.wait(60))
     began = time.monotonic()
     with pytest.raises(http.CallFailed):
         session(total_seconds=0.2).get("http://silent.example/")
-    assert time.monotonic() - began < 1.5
+    silent.set()
+    assert time.monotonic() - began < AT_LONGEST
 
 
 def test_tls_is_verified(tmp_path):

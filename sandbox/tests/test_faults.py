@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime, timedelta
 
 import pytest
 import requests
@@ -39,12 +40,12 @@ def test_reorder(sandbox: Running) -> None:
 
 
 def test_delay(sandbox: Running) -> None:
-    sandbox.faults(delay=1, delay_ms=300)
-    job = sandbox.start()
-    finished = sandbox.finished(job)
-    assert "completed" not in sandbox.told(job) or sandbox.webhooks()["delayed"]
-    until(lambda: "completed" in sandbox.told(job))
-    assert finished["status"] == "completed"
+    sandbox.faults(delay=1, delay_ms=1000, seed=3)
+    jobs = [sandbox.start() for _ in range(6)]
+    ends = [datetime.fromisoformat(sandbox.finished(job)["finished_at"]) for job in jobs]
+    until(lambda: all("completed" in sandbox.told(job) for job in jobs))
+    last = max(datetime.fromisoformat(entry["at"]) for entry in sandbox.journal())
+    assert last - max(ends) >= timedelta(milliseconds=200)  # each waits for up to a second
     hooks = sandbox.webhooks()
     assert hooks["delayed"] == hooks["messages"]
 

@@ -112,6 +112,7 @@ class ProviderConformance:
             assert "http" not in caught.value.detail
 
     def test_real_callbacks_are_read(self, provider: Provider) -> None:
+        assert self.callbacks
         for body, expected in self.callbacks:
             assert list(provider.parse(body, {}).updates) == expected
 

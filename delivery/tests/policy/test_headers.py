@@ -44,3 +44,28 @@ def test_what_passes_makes_whole_lines(headers):
         return
     lines = checked_lines(header_lines(kept))
     assert len("\n".join(lines).splitlines()) == len(kept)
+
+
+def test_twenty_headers_and_4096_bytes_may_be_had_and_not_one_more():
+    assert len(check_headers({f"x-{i}": "v" for i in range(20)})) == 20
+    full = {"x-a": "v" * 2045, "x-b": "v" * 2045}
+    assert check_headers(full) == full
+    with pytest.raises(HeaderRefused, match="4096 bytes"):
+        check_headers({**full, "x-b": "v" * 2046})
+
+
+@pytest.mark.parametrize(
+    ("headers", "field", "words"),
+    [
+        ({"Host": "x"}, "Host", "Host is set by us"),
+        ({"x-a": "ü"}, "x-a", "value of x-a may hold printable ASCII"),
+        ({"x-a": 5}, "x-a", "must be a text"),
+        ({"a b" * 50: "x"}, ("a b" * 50)[:100], "letters, digits and hyphens"),
+        ({f"x-{i}": "v" for i in range(21)}, "", "20 headers"),
+    ],
+)
+def test_a_refusal_names_the_header_and_says_what_is_wrong(headers, field, words):
+    with pytest.raises(HeaderRefused) as caught:
+        check_headers(headers)
+    assert caught.value.field == field
+    assert words in caught.value.detail and str(caught.value) == caught.value.detail

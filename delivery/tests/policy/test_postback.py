@@ -128,3 +128,57 @@ def test_a_value_cannot_leave_the_xml_attribute_it_stands_in():
     template = Template("https://p.example/", "<a b='{data.x}' c=\"{data.x}\"/>", "text/xml")
     body = render(template, {"data": {"x": "' evil='1\" d=\"<&"}}).body.decode()
     assert body == "<a b='&#39; evil=&#39;1&quot; d=&quot;&lt;&amp;' c=\"&#39; evil=&#39;1&quot; d=&quot;&lt;&amp;\"/>"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        (check_template, Template("https://{data.host}/"), "not in the host"),
+        (lambda template: render(template, {"data": {}}), Template("https://p.example/{data.x}"), "has no data.x"),
+    ],
+)
+def test_a_refusal_says_what_is_wrong(error):
+    judge, template, words = error
+    with pytest.raises((TemplateInvalid, FieldRefused)) as caught:
+        judge(template)
+    assert words in caught.value.detail and str(caught.value) == caught.value.detail
+
+
+def test_what_a_postback_holds_is_in_no_repr():
+    template = Template("https://p.example/?token=hush-url&c={data.c}", body="hush-body {data.c}")
+    shown = repr(template) + repr(render(template, {"data": {"c": "hush-value"}}))
+    assert "hush" not in shown and "p.example" not in shown
+
+
+def test_a_path_may_hold_two_slashes_before_a_field():
+    assert check_template(Template("https://p.example/go//{data.x}")) == ("data.x",)
+
+
+def test_the_host_is_sent_in_ascii():
+    assert url("https://Bücher.example/{data.count}") == "https://xn--bcher-kva.example/3"
+
+
+def test_a_value_that_makes_the_url_too_long_is_refused_for_this_event():
+    with pytest.raises(FieldRefused) as caught:
+        render(Template("https://p.example/{data.x}"), {"data": {"x": "x" * 8_000}})
+    assert (caught.value.code, caught.value.field) == ("too_long", "url")
+    assert "8,000" in caught.value.detail
+
+
+def test_half_a_character_becomes_a_question_mark_everywhere():
+    template = Template("https://p.example/{data.x}", "v={data.x}", "application/x-www-form-urlencoded")
+    rendered = render(template, {"data": {"x": "a\ud800b"}})
+    assert (rendered.url, rendered.body) == ("https://p.example/a%3Fb", b"v=a%3Fb")
+    text = Template("https://p.example/", "{data.x}", "text/plain")
+    assert render(text, {"data": {"x": "a\ud800b"}}).body == b"a?b"
+
+
+def test_a_json_body_is_written_in_utf8():
+    template = Template("https://p.example/", '{"city": "{data.city}"}', "application/json")
+    assert render(template, EVENT).body == '{"city": "Łódź & Co"}'.encode()
+
+
+@pytest.mark.parametrize("value", [".", ".."])
+def test_dots_alone_do_not_climb(value):
+    template = Template("https://p.example/a/{data.x}/b")
+    assert render(template, {"data": {"x": value}}).url == f"https://p.example/a/{'%2E' * len(value)}/b"

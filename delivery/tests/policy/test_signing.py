@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from delivery.policy.signing import (
+    MAX_SIGNATURES,
     SecretInvalid,
     load_key,
     new_secret,
@@ -147,3 +148,88 @@ def test_round_trip_over_any_bytes(body, message_id, timestamp):
     signed = sign([SECRET], message_id, timestamp, body)
     assert verify([SECRET], message_id, str(timestamp), signed.signature, body, now=timestamp)
     assert not verify([SECRET], message_id, str(timestamp), signed.signature, body + b"x", now=timestamp)
+
+
+def test_new_secrets_hold_what_the_standard_recommends():
+    secret, public = new_secret()
+    assert (len(load_key(secret).hmac_key), public) == (32, "")
+    private, public = new_secret("v1a")
+    assert len(base64.b64decode(private.removeprefix("whsk_"))) == 64
+    assert len(base64.b64decode(public.removeprefix("whpk_"))) == 32
+    assert new_secret()[0] != secret
+
+
+def test_an_unknown_scheme_makes_no_secret():
+    with pytest.raises(SecretInvalid, match="'v2': use v1 or v1a") as caught:
+        new_secret("v2")
+    assert (caught.value.code, str(caught.value)) == ("scheme", caught.value.detail)
+
+
+@pytest.mark.parametrize(("count", "is_good"), [(23, False), (24, True), (64, True), (65, False)])
+def test_a_secret_holds_24_to_64_bytes(count, is_good):
+    text = "whsec_" + base64.b64encode(b"k" * count).decode()
+    if is_good:
+        assert load_key(text).hmac_key == b"k" * count
+    else:
+        with pytest.raises(SecretInvalid, match=f"24 to 64 bytes, not {count}"):
+            load_key(text)
+
+
+def test_no_key_is_in_a_repr():
+    for text in (*new_secret("v1a"), new_secret()[0]):
+        key = load_key(text)
+        assert repr(key) == f"Key(scheme='{key.scheme}', key_id='{key.key_id}')"
+
+
+def test_both_halves_of_a_pair_have_one_id_that_tells_nothing():
+    private, public = new_secret("v1a")
+    assert load_key(private).key_id == load_key(public).key_id
+    assert len(load_key(private).key_id) == 8
+    seed_alone = "whsk_" + base64.b64encode(base64.b64decode(private.removeprefix("whsk_"))[:32]).decode()
+    assert load_key(seed_alone).key_id == load_key(private).key_id
+    assert public_key_of(seed_alone) == public
+
+
+def test_an_hmac_secret_has_no_public_key():
+    assert public_key_of(new_secret()[0]) == ""
+
+
+def test_twenty_signatures_are_looked_at_and_no_more():
+    signed = sign([SECRET], "msg_1", 0, BODY).signature
+    assert proves([SECRET], "msg_1", 0, " ".join(["v1,AAAA"] * (MAX_SIGNATURES - 1) + [signed]), BODY)
+    assert not proves([SECRET], "msg_1", 0, " ".join(["v1,AAAA"] * MAX_SIGNATURES + [signed]), BODY)
+    assert MAX_SIGNATURES == 20
+
+
+def test_a_signature_counts_under_its_own_scheme_only():
+    text = sign([SECRET], "msg_1", 0, BODY).signature.removeprefix("v1,")
+    for other in ("v1a,", "v2,", ",", "V1,", ""):
+        assert not proves([SECRET, PUBLIC], "msg_1", 0, other + text, BODY)
+
+
+def test_of_several_keys_the_one_that_signed_is_named():
+    other = new_secret()[0]
+    signed = sign([SECRET], "msg_1", 0, BODY).signature
+    assert proves([PUBLIC, other, SECRET], "msg_1", 0, signed, BODY) == load_key(SECRET).key_id
+    assert proves([PUBLIC, other], "msg_1", 0, signed, BODY) == ""
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "is_read"), [("9" * 14, True), ("1" + "0" * 14, False), ("+1", False), ("-1", False), ("", False)]
+)
+def test_a_timestamp_is_up_to_fourteen_digits(timestamp, is_read):
+    moment = int(timestamp or "0")
+    signed = sign([SECRET], "msg_1", moment, BODY).signature
+    assert bool(verify([SECRET], "msg_1", timestamp, signed, BODY, now=moment)) is is_read
+
+
+def test_digits_of_other_alphabets_are_no_timestamp():
+    signed = sign([SECRET], "msg_1", 12, BODY).signature
+    assert verify([SECRET], "msg_1", "12", signed, BODY, now=12)
+    assert not verify([SECRET], "msg_1", "١٢", signed, BODY, now=12)
+
+
+@pytest.mark.parametrize("scheme", ["v1", "v1a"])
+def test_what_is_no_base64_matches_nothing(scheme):
+    assert proves([SECRET, PUBLIC], "msg_1", 0, f"{scheme},no base64!", BODY) == ""
+    assert proves([SECRET, PUBLIC], "msg_1", 0, f"{scheme},\x00é", BODY) == ""
