@@ -129,10 +129,10 @@ def test_an_event_that_nobody_wants_costs_no_deliveries():
 
 @pytest.mark.django_db(transaction=True)
 def test_nothing_is_recorded_and_nobody_woken_where_the_caller_rolls_back(monkeypatch):
-    from delivery.engine import wake as module
+    from kernel import wakeups
 
     woken = []
-    monkeypatch.setattr(module._bell, "ring", lambda _name: woken.append(1))
+    monkeypatch.setattr(wakeups._wakeups, "ring", lambda _name: woken.append(1))
     endpoint()
     with pytest.raises(RuntimeError), transaction.atomic():
         events.record("a.b", {}, subscriber="acme")
