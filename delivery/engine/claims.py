@@ -144,15 +144,13 @@ _TAKE = """
         leased_until = clock_timestamp() + %(lease)s * interval '1 second',
         next_attempt_at = clock_timestamp() + %(lease)s * interval '1 second'
     WHERE d.id = ANY(ARRAY(SELECT c.id FROM chosen c))
-    RETURNING d.id, d.event_id, d.endpoint_id, d.attempt_count, d.throttle_count, d.rescue_count, d.ordering_key,
+    RETURNING d.id, d.endpoint_id, d.attempt_count, d.throttle_count, d.rescue_count, d.ordering_key,
               d.try_count, d.redrive_count
 ), sent AS (
     SELECT t.id, t.endpoint_id, t.attempt_count, t.throttle_count, t.rescue_count, t.ordering_key,
            (extract(epoch FROM clock_timestamp() - c.due) * 1000)::float8 AS waited_ms,
-           e.uid, e.payload, e.correlation_id, t.try_count, t.redrive_count
-    FROM taken t JOIN chosen c ON c.id = t.id CROSS JOIN LATERAL (
-        SELECT v.uid, v.payload, v.correlation_id FROM delivery_event v WHERE v.id = t.event_id OFFSET 0
-    ) e
+           c.uid, c.payload, c.correlation_id, t.try_count, t.redrive_count
+    FROM taken t JOIN chosen c ON c.id = t.id
 )"""
 _TURNS = """
 WITH turn AS MATERIALIZED (
@@ -166,14 +164,17 @@ _ROOM = """GREATEST(0, LEAST(t.room, t.cap - (SELECT count(*) FROM delivery_deli
                 WHERE f.endpoint_id = t.endpoint_id AND f.state = 'in_flight'
                   AND f.leased_until > statement_timestamp())))"""
 # Rows of `fitting` and as many large ones, first come first, as their bytes may be in memory; one, however large, if
-# there is none yet. The size stands in the row's header: no payload is read for it.
+# there is none yet. The size stands in the row's header, and a payload beside its row is read when it is sent to us: so
+# those that are left out are never read.
 _CHOSEN = """, chosen AS MATERIALIZED (
-    SELECT w.id, w.due FROM (
-        SELECT f.id, f.due, s.large, sum(s.large) OVER (ORDER BY s.large > 0, f.due, f.id) AS so_far
+    SELECT w.id, w.due, w.uid, w.payload, w.correlation_id FROM (
+        SELECT f.id, f.due, e.uid, e.payload, e.correlation_id, e.large,
+               sum(e.large) OVER (ORDER BY e.large > 0, f.due, f.id) AS so_far
         FROM fitting f CROSS JOIN LATERAL (
-            SELECT CASE WHEN octet_length(v.payload) > %(small)s THEN octet_length(v.payload) ELSE 0 END AS large
+            SELECT v.uid, v.payload, v.correlation_id,
+                   CASE WHEN octet_length(v.payload) > %(small)s THEN octet_length(v.payload) ELSE 0 END AS large
             FROM delivery_event v WHERE v.id = f.event_id OFFSET 0
-        ) s
+        ) e
     ) w WHERE w.large = 0 OR w.so_far <= %(bytes)s OR (w.so_far = w.large AND %(alone)s)
 )"""
 _CLAIM = f"""{_TURNS}, fitting AS MATERIALIZED (
