@@ -10,11 +10,10 @@ from django.db import connection
 from django.utils import timezone
 
 from delivery import events, lifecycle
-from delivery.engine import wake as waking
 from delivery.models import Delivery, Endpoint, Event
 from delivery.states import AWAITS_TURN, FINAL_STATES, WAITING_STATES, State
 from delivery.tests import factories
-from kernel import live_hints
+from kernel import live_hints, wakeups
 
 pytestmark = pytest.mark.django_db
 WHO = {"actor": "user:1:ada", "reason": "mended"}
@@ -23,7 +22,7 @@ WHO = {"actor": "user:1:ada", "reason": "mended"}
 @pytest.fixture
 def woken(monkeypatch) -> list[str]:
     names: list[str] = []
-    monkeypatch.setattr(waking._bell, "ring", names.append)
+    monkeypatch.setattr(wakeups._wakeups, "ring", names.append)
     return names
 
 

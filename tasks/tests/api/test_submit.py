@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from delivery.tests import wire
+from kernel import wakeups
 from kernel.wakeups import Wakeups
-from tasks.engine import wake
 from tasks.models import Batch, Task, Transition
 
 SEARCH = {"trade": "bakery", "place": "Łódź"}
@@ -145,13 +145,13 @@ def test_the_answer_does_not_wait_for_a_broker_that_hangs(
         published.append(name)
         return True
 
-    monkeypatch.setattr(wake, "_bell", Wakeups(publish, "bell-under-test"))
+    monkeypatch.setattr(wakeups, "_wakeups", Wakeups(publish, "wake-under-test"))
     with django_capture_on_commit_callbacks(execute=True):
         answer = post(client, "/tasks/", {"kind": "map_search", "input": SEARCH})
     assert answer.status_code == 202 and Task.objects.count() == 1
     assert is_called.wait(10) and published == []
     is_over.set()
-    wake._bell.let_out(10)
+    wakeups._wakeups.let_out(10)
     assert published == ["tasks.start"]
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tasks.engine import backoff, lifecycle, wake
+from kernel import wakeups
+from tasks.engine import backoff, lifecycle
 from tasks.engine.unit_of_work import UnitOfWork
 from tasks.models import Task
 from tasks.states import FINAL_STATES, Cause, State
@@ -19,7 +20,7 @@ Verb = Callable[[UnitOfWork, Task], bool]
 @pytest.fixture
 def woken(monkeypatch: Any) -> list[str]:
     names: list[str] = []
-    monkeypatch.setattr(wake._bell, "ring", names.append)
+    monkeypatch.setattr(wakeups._wakeups, "ring", names.append)
     return names
 
 
