@@ -57,6 +57,7 @@ def redrive(ids: Iterable[int], *, actor: str, reason: str) -> int:
             state=State.PENDING,
             attempt_count=0,
             throttle_count=0,
+            throttled_at=None,
             rescue_count=0,
             redrive_count=F("redrive_count") + 1,
             next_attempt_at=_Clock(),

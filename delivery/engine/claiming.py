@@ -9,15 +9,18 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 from uuid import UUID
 
 from django.db import transaction
 
-from delivery.engine import claims
+from delivery.engine import claims, pacing
 from delivery.engine.claims import LockedEndpoint, Quota
 from delivery.engine.requests import Claimed, Config, Configs, parts_of
+from delivery.policy import pace as paces
 from delivery.policy.breaker import Admission, Breaker, admission, take_probe
-from delivery.policy.ratelimit import Bucket, take
+from delivery.policy.pace import Pace
+from kernel.token_bucket import Bucket, take
 
 ENDPOINTS_LEAST = 8  # asked in one claim, if so many have something due
 ROWS_WANTED = 12  # of one endpoint at a time: enough to use its connections again, few enough to be fair
@@ -35,6 +38,7 @@ class _Admitted:
     config: Config
     room: int
     is_probe: bool
+    test_id: int | None = None  # goes out whatever holds the endpoint
 
 
 class Claimer:
@@ -80,7 +84,9 @@ class Claimer:
         grants = self._grants(endpoints, max(1, slots // len(endpoints)))
         by_endpoint = {grant.config.id: grant for grant in grants}
         rows: list[claims.ClaimedRow] = []
-        parked = 0
+        for grant in [grant for grant in grants if grant.test_id is not None]:
+            rows += claims.claim_test(grant.config.id, grant.test_id or 0, token, grant.config.lease_seconds)
+        tests, parked = {row[0] for row in rows}, 0
         for (in_order, lease_seconds), rooms in _alike(grants).items():
             if in_order:
                 ordered, waiting = claims.claim_in_order(rooms, token, lease_seconds, self._floor)
@@ -89,8 +95,11 @@ class Claimer:
                 rows += claims.claim(rooms, token, lease_seconds, self._floor)
         if len(rows) > slots:
             raise AssertionError(f"claimed {len(rows)} of at most {slots}")
-        began_at = self._note(grants, rows, token)
-        claimed = [parts_of(row, token, by_endpoint[row[1]].config, by_endpoint[row[1]].is_probe) for row in rows]
+        began_at = self._note(grants, [row for row in rows if row[0] not in tests], token)
+        claimed = [
+            parts_of(row, token, by_endpoint[row[1]].config, by_endpoint[row[1]].is_probe and row[0] not in tests)
+            for row in rows
+        ]
         for one in claimed:
             one.began_at = began_at
         return claimed, parked
@@ -101,10 +110,10 @@ class Claimer:
         for locked in endpoints:
             config = configs.get(locked.endpoint_id)
             if config is None:
-                claims.pause(locked.endpoint_id, UNUSABLE_PAUSE_SECONDS)
+                pacing.pause_unusable(locked.endpoint_id, UNUSABLE_PAUSE_SECONDS)
                 continue
             grant = _grant(locked, config, share)
-            if grant.room:
+            if grant.room or grant.test_id is not None:
                 grants.append(grant)
         return grants
 
@@ -123,10 +132,15 @@ class Claimer:
 
 def _grant(endpoint: LockedEndpoint, config: Config, share: int) -> _Admitted:
     admitted = admission(_breaker_of(endpoint), endpoint.now)
-    room = {Admission.SEND: share, Admission.PROBE: 1, Admission.HOLD: 0}[admitted]
-    if config.rate is not None and room:
-        room, _ = take(Bucket(endpoint.tokens, endpoint.tokens_at), config.rate, endpoint.now, room)
-    return _Admitted(endpoint, config, room, admitted is Admission.PROBE)
+    share = max(0, share - (endpoint.test_id is not None))
+    room = (
+        {Admission.SEND: share, Admission.PROBE: min(1, share), Admission.HOLD: 0}[admitted] if endpoint.is_open else 0
+    )
+    pace = Pace.of(endpoint)
+    room = paces.room(pace, room)
+    if room and (rate := paces.limit(config.rate, pace, endpoint.now)) is not None:
+        room, _ = take(Bucket(endpoint.tokens, endpoint.tokens_at), rate, endpoint.now, room)
+    return _Admitted(endpoint, config, room, admitted is Admission.PROBE, endpoint.test_id)
 
 
 def _alike(grants: list[_Admitted]) -> dict[tuple[bool, float], list[Quota]]:
@@ -155,11 +169,14 @@ def _change(grant: _Admitted, count: int, token: UUID) -> tuple[object, ...] | N
     """The health row after `count` rows were claimed, or None where nothing changes."""
     endpoint, config = grant.endpoint, grant.config
     bucket, breaker = Bucket(endpoint.tokens, endpoint.tokens_at), _breaker_of(endpoint)
-    if config.rate is not None:
-        _, bucket = take(bucket, config.rate, endpoint.now, count)
+    pace, now = Pace.of(endpoint), endpoint.now
+    rate = paces.limit(config.rate, pace, now)
+    if rate is not None:
+        _, bucket = take(bucket, rate, now, count)
+    pace = paces.sent(pace, count, now, probe_until=now + timedelta(seconds=config.lease_seconds))
     if grant.is_probe:
         breaker = take_probe(breaker, now=endpoint.now, token=token, lease_seconds=config.lease_seconds) or breaker
-    if config.rate is None and not grant.is_probe:
+    if rate is None and not grant.is_probe:
         return None
     return (
         bucket.tokens,
@@ -167,5 +184,10 @@ def _change(grant: _Admitted, count: int, token: UUID) -> tuple[object, ...] | N
         str(breaker.breaker_state),
         breaker.probe_token,
         breaker.probe_until,
+        pace.per_second,
+        pace.ceiling,
+        pace.clock,
+        pace.sent,
+        pace.probe_until,
         config.id,
     )

@@ -26,10 +26,10 @@ from delivery.policy.breaker import BreakerPolicy
 from delivery.policy.headers import header_lines
 from delivery.policy.outcomes import BodyRule
 from delivery.policy.postback import Template, render
-from delivery.policy.ratelimit import Rate
 from delivery.policy.retry import Schedule, schedule_for
 from delivery.states import RequestForm
 from kernel.secrets import UndecryptableSecret
+from kernel.token_bucket import Rate
 
 LEASE_FACTOR = 3  # well above the transfer's own deadline, and still a crash is rescued soon
 LEASE_STEP_SECONDS = 15.0  # leases come in few sizes, since a claim's statement has one
@@ -91,6 +91,7 @@ class Claimed:
     payload: bytes
     correlation_id: str
     is_probe: bool
+    throttled_since: float | None = None  # Unix seconds; None where it was not told to wait the last time
     began_at: float = 0.0  # Unix seconds by the database's clock
     key_ids: str = ""
     signed_at: int = 0
@@ -234,7 +235,7 @@ def _safe(correlation_id: str) -> str:
 
 def parts_of(row: tuple[Any, ...], token: UUID, config: Config, is_probe: bool) -> Claimed:
     """A claimed row (`claims.ClaimedRow`) with its endpoint's settings."""
-    pk, _, attempts, throttles, rescues, key, waited_ms, uid, payload, correlation_id = row
+    pk, _, attempts, throttles, rescues, key, waited_ms, uid, payload, correlation_id, since = row
     return Claimed(
-        pk, token, config, attempts, throttles, rescues, key, waited_ms, uid, payload, correlation_id, is_probe
+        pk, token, config, attempts, throttles, rescues, key, waited_ms, uid, payload, correlation_id, is_probe, since
     )

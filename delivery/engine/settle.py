@@ -8,22 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import structlog
 from django.db import transaction
 
 from delivery import lifecycle
-from delivery.engine import claims
+from delivery.engine import claims, pacing
 from delivery.engine.attempts import line_of
-from delivery.engine.verdicts import Verdict
+from delivery.engine.verdicts import Verdict, held_back
 from delivery.latency import Recorder
 from delivery.policy import breaker as breakers
 from delivery.policy import holds
+from delivery.policy import pace as paces
 from delivery.policy.outcomes import DecisionKind
-from delivery.states import State
+from delivery.states import State, WaitReason
 from kernel.live_hints import touched
+from kernel.token_bucket import Bucket
 
 SUCCESS_NOTED_SECONDS = 5.0
 log = structlog.get_logger(__name__)
@@ -37,17 +39,23 @@ class Health:
     now: datetime
     breaker: breakers.Breaker
     streak: holds.Streak
+    pace: paces.Pace
     throttled_until: datetime | None
     last_success_at: datetime | None
     last_failure_at: datetime | None
+    wait_reason: str
+    bucket: Bucket
     p95_ms: float | None
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> Health:
-        return cls(row[0], row[1], breakers.Breaker(*row[2:9]), holds.Streak(*row[9:11]), *row[11:15])
+        breaker, streak, pace = breakers.Breaker(*row[2:9]), holds.Streak(*row[9:11]), paces.Pace(*row[11:19])
+        until, success, failure, reason, tokens, tokens_at, p95_ms = row[19:26]
+        bucket = Bucket(tokens, tokens_at)
+        return cls(row[0], row[1], breaker, streak, pace, until, success, failure, reason, bucket, p95_ms)
 
     def saved(self) -> tuple[Any, ...]:
-        b = self.breaker
+        b, p = self.breaker, self.pace
         return (
             str(b.breaker_state),
             b.consecutive_failures,
@@ -56,11 +64,22 @@ class Health:
             b.probe_at,
             b.probe_token,
             b.probe_until,
-            self.streak.refusal_kind[:30],
+            self.streak.refusal_kind[:200],
             self.streak.refusal_count,
+            p.per_second,
+            p.ceiling,
+            p.clock,
+            p.sent,
+            p.lowered_at,
+            p.probe_until,
+            p.streak,
+            p.status,
             self.throttled_until,
             self.last_success_at,
             self.last_failure_at,
+            self.wait_reason,
+            self.bucket.tokens,
+            self.bucket.tokens_at,
             self.endpoint_id,
         )
 
@@ -72,11 +91,12 @@ def settle(verdicts: Sequence[Verdict], recorder: Recorder, worker: str) -> int:
         may_hold = {
             v.claimed.config.id for v in verdicts if v.decision.is_refusal or v.decision.kind is DecisionKind.GONE
         }
-        if may_hold:
-            claims.lock_endpoints(sorted(may_hold))
+        attended = claims.lock_endpoints(sorted(may_hold)) if may_hold else set()
         everyone = {v.claimed.config.id for v in verdicts}
         wanted = {v.claimed.config.id for v in verdicts if _concerns_health(v)}
         locked = [Health.of(row) for row in claims.lock_health(everyone, wanted)]
+        if may_hold:
+            _hold_back(verdicts, {health.endpoint_id: health.streak for health in locked}, attended)
         kept = claims.settle(_columns(verdicts))
         ours = [verdict for verdict in verdicts if verdict.claimed.id in kept]
         claims.copy_attempts("".join([line_of(verdict, worker) for verdict in ours]))
@@ -87,6 +107,20 @@ def settle(verdicts: Sequence[Verdict], recorder: Recorder, worker: str) -> int:
         claimed = verdict.claimed
         recorder.add(claimed.config.id, claimed.began_at, verdict.outcome, claimed.waited_ms, verdict.result)
     return len(ours)
+
+
+def _hold_back(verdicts: Sequence[Verdict], streaks: dict[int, holds.Streak], attended: set[int]) -> None:
+    """Five refusals in a row are dead letters; what comes behind them, or after the hold, waits."""
+    for verdict in verdicts:
+        pk = verdict.claimed.config.id
+        before = streaks.get(pk, holds.NO_STREAK)
+        if verdict.decision.is_refusal and (before.needs_attention or pk in attended):
+            held_back(verdict)
+        streaks[pk] = _streak_after(before, verdict)
+
+
+def _streak_after(streak: holds.Streak, verdict: Verdict) -> holds.Streak:
+    return holds.after_attempt(streak, verdict.decision, verdict.status, was_sent=verdict.result is not None)
 
 
 def _id_of(verdict: Verdict) -> int:
@@ -160,19 +194,33 @@ def _after_attempt(health: Health, verdict: Verdict) -> None:
         now=now,
         probe_token=claimed.token if claimed.is_probe else None,
     )
-    health.streak = holds.after_attempt(health.streak, decision, verdict.status)
+    health.streak = _streak_after(health.streak, verdict)
     if decision.kind is DecisionKind.SUCCESS:
         if health.last_success_at is None or (now - health.last_success_at).total_seconds() > SUCCESS_NOTED_SECONDS:
             health.last_success_at = now
     elif decision.kind is not DecisionKind.OURS:
         health.last_failure_at = now
-    if verdict.pause_seconds:
-        until = now + timedelta(seconds=verdict.pause_seconds)
-        health.throttled_until = max(until, health.throttled_until or until)
+    _pace(health, verdict)
     if decision.kind is DecisionKind.GONE:
         lifecycle.disable_endpoint(claimed.config.id, reason="The receiver answered 410: it is gone for good.")
     elif decision.is_refusal and health.streak.needs_attention:
-        lifecycle.need_attention(claimed.config.id, reason=holds.hold_reason(health.streak, verdict.status))
+        lifecycle.need_attention(claimed.config.id, reason=holds.hold_reason(health.streak))
+
+
+def _pace(health: Health, verdict: Verdict) -> None:
+    """What the answer says of how fast we may send. Our own faults say nothing."""
+    claimed, decision = verdict.claimed, verdict.decision
+    began_at = datetime.fromtimestamp(claimed.began_at, UTC)
+    if decision.kind is DecisionKind.THROTTLE:
+        told = decision.pause_endpoint_seconds
+        answer = pacing.Throttled(claimed.config.id, claimed.config.schedule, told, verdict.status, began_at)
+        before = health.throttled_until
+        health.pace, health.throttled_until, bucket = pacing.after_throttled(health.pace, before, answer, health.now)
+        health.bucket = bucket or health.bucket
+        if health.throttled_until != before:
+            health.wait_reason = WaitReason.THROTTLED.value
+    elif decision.kind is not DecisionKind.OURS and paces.is_news(health.pace, began_at):
+        health.pace = paces.let_pass(health.pace)
 
 
 def _tell_breaker(health: Health, before: Health, verdict: Verdict) -> None:
