@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -15,11 +15,11 @@ from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
 from delivery import endpoints, labels, stats
-from delivery.admin.forms import EndpointForm, RotationForm
+from delivery.admin.forms import EndpointForm, ResumeForm, RotationForm
 from delivery.admin.health import health_panel
 from delivery.admin.lists import EstimatingPaginator, ListedFiltersAdmin, is_one
 from delivery.errors import DeliveryError
-from delivery.models import Endpoint
+from delivery.models import Endpoint, EndpointHealth
 from delivery.policy.postback import masked
 from kernel.confirm import OptionalReasonForm, ReasonForm, actor_of, run_verb
 
@@ -68,7 +68,7 @@ class EndpointAdmin(ListedFiltersAdmin):
         "enable_verb",
         "pause_verb",
         "test_verb",
-        {"title": "More", "items": ["rotate_verb", "delete_verb"]},
+        {"title": "More", "items": ["fix_rate_verb", "lift_throttle_verb", "rotate_verb", "delete_verb"]},
     )
     fieldsets = (
         (None, {"fields": ("name", "subscriber", "url", "event_types", "request_form", "signature_scheme")}),
@@ -217,6 +217,15 @@ class EndpointAdmin(ListedFiltersAdmin):
     def has_test_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
         return request.user.has_perm("delivery.change_endpoint") and self._is(object_id)
 
+    def has_fix_rate_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        paced = self._is(object_id, health__pace_per_second__isnull=False)
+        return request.user.has_perm("delivery.change_endpoint") and paced
+
+    def has_lift_throttle_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        paced, waits = {"health__pace_per_second__isnull": False}, {"health__throttled_until__gt": timezone.now()}
+        throttled = self._is(object_id, **paced) or self._is(object_id, **waits)
+        return request.user.has_perm("delivery.pause_endpoint") and throttled
+
     def has_rotate_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
         return request.user.has_perm("delivery.view_secret_endpoint") and self._is(object_id)
 
@@ -248,15 +257,16 @@ class EndpointAdmin(ListedFiltersAdmin):
     )
     def resume_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
         def act(actor: str, form: dict[str, Any]) -> str:
-            endpoints.resume(int(object_id), actor=actor, reason=form["reason"])
+            redrive = form["redrive_refused"]
+            endpoints.resume(int(object_id), actor=actor, reason=form["reason"], redrive_refused=redrive)
             return "Resumed. What was held is being sent."
 
         waiting = stats.waiting_at([int(object_id)])[int(object_id)]
         says = [
             f"{waiting:,} held deliveries will be sent, at most as fast as its limits allow.",
-            "If it was held after repeated refusals, the dead letters of those refusals are redriven with them.",
+            "Breaker, failure counters, a wait that the receiver asked for and the learned pace begin anew.",
         ]
-        form = OptionalReasonForm
+        form = ResumeForm
         return self._run(request, object_id, title="Resume", says=says, button="Resume", act=act, form_class=form)
 
     @action(
@@ -276,14 +286,51 @@ class EndpointAdmin(ListedFiltersAdmin):
 
     @action(description="Send a test", url_path="test", permissions=["test"], icon="send")
     def test_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def act(actor: str, form: dict[str, Any]) -> str:
+        def act(actor: str, form: dict[str, Any]) -> str | HttpResponse:
             sent = endpoints.send_test(int(object_id), actor=actor, reason=form["reason"])
             address = reverse("admin:delivery_delivery_change", args=[sent.pk])
-            return format_html('A test is on its way: <a class="underline" href="{}">{}</a>.', address, sent)
+            told = format_html('A test is on its way: <a class="underline" href="{}">{}</a>.', address, sent)
+            if not request.user.has_perm("delivery.view_delivery"):
+                return told
+            messages.success(request, told)
+            return HttpResponseRedirect(address)  # its page shows what comes of it
 
-        says = ["One event “endpoint.test” is sent to this endpoint only."]
+        says = [
+            "One event “endpoint.test” is sent to this endpoint only.",
+            "It goes out at once, whatever holds the endpoint; its page shows the answer.",
+        ]
         form = OptionalReasonForm
         return self._run(request, object_id, title="Test", says=says, button="Send it", act=act, form_class=form)
+
+    @action(description="Fix its rate", url_path="fix-rate", permissions=["fix_rate"], icon="speed")
+    def fix_rate_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        def act(actor: str, form: dict[str, Any]) -> str:
+            fixed = endpoints.fix_rate(int(object_id), actor=actor, reason=form["reason"])
+            return f"Its limit is {fixed.rate_per_minute} a minute from now on."
+
+        says = [self._pace_words(object_id), "That becomes its own limit, until somebody changes it in the form."]
+        form = OptionalReasonForm
+        return self._run(request, object_id, title="Fix the rate of", says=says, button="Fix", act=act, form_class=form)
+
+    @action(description="Lift the throttle", url_path="lift-throttle", permissions=["lift_throttle"], icon="lock_open")
+    def lift_throttle_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        def act(actor: str, form: dict[str, Any]) -> str:
+            endpoints.lift_throttle(int(object_id), actor=actor, reason=form["reason"])
+            return "Lifted. It is sent to as fast as its own limits allow."
+
+        says = [
+            self._pace_words(object_id),
+            "The wait that the receiver asked for and the learned pace are forgotten. If it still limits us, it will "
+            "say so again.",
+        ]
+        form = OptionalReasonForm
+        title = "Lift the throttle of"
+        return self._run(request, object_id, title=title, says=says, button="Lift", act=act, form_class=form)
+
+    @staticmethod
+    def _pace_words(object_id: str) -> str:
+        health, now = EndpointHealth.objects.get(pk=int(object_id)), timezone.now()
+        return labels.pace(health, now) or labels.why_held(Endpoint(), health, now) or "Nothing holds us back."
 
     @action(description="Rotate its secret", url_path="rotate", permissions=["rotate"], icon="key")
     def rotate_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:

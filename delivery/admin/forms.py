@@ -11,7 +11,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 from delivery import endpoint_rules
 from delivery.endpoint_rules import InvalidEndpoint
 from delivery.models import Endpoint
-from kernel.confirm import ReasonForm
+from kernel.confirm import OptionalReasonForm, ReasonForm
 
 
 class EndpointForm(forms.ModelForm):
@@ -94,6 +94,16 @@ class EndpointForm(forms.ModelForm):
         if self.instance.pk is None:
             return None
         return dict(Endpoint.objects.filter(pk=self.instance.pk).values().get())
+
+
+class ResumeForm(OptionalReasonForm):
+    redrive_refused = forms.BooleanField(
+        required=False,
+        initial=True,
+        widget=UnfoldBooleanSwitchWidget(),
+        label="Redrive its refused dead letters too",
+        help_text="If it was held after repeated refusals: those that are dead letters by now go with the held ones.",
+    )
 
 
 class RotationForm(ReasonForm):

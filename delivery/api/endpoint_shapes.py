@@ -9,7 +9,7 @@ from delivery.api.base import may_see_urls
 from delivery.api.serializers import ReasonIn, Strict
 from delivery.models import Endpoint
 from delivery.policy.postback import masked
-from delivery.states import MissingField, SignatureScheme
+from delivery.states import MissingField, SignatureScheme, WaitReason
 
 MASKED = "•••"
 
@@ -126,6 +126,12 @@ class EndpointWithSecret(EndpointOut):
         read_only_fields = fields
 
 
+class ResumeIn(ReasonIn):
+    redrive_refused = serializers.BooleanField(
+        required=False, default=True, help_text="Redrive the dead letters of the refusals that held it."
+    )
+
+
 class RotationIn(ReasonIn):
     secret = serializers.CharField(required=False, default="", max_length=200)
     signature_scheme = serializers.ChoiceField(choices=SignatureScheme.choices, required=False)
@@ -179,7 +185,12 @@ class HealthOut(serializers.Serializer):
     opened_at = serializers.DateTimeField(allow_null=True)
     probe_at = serializers.DateTimeField(allow_null=True)
     cooldown_seconds = serializers.IntegerField()
-    throttled_until = serializers.DateTimeField(allow_null=True)
+    throttled_until = serializers.DateTimeField(
+        allow_null=True, help_text="Nothing is sent before; a Retry-After counts for 24 hours at most."
+    )
+    wait_reason = serializers.ChoiceField(choices=WaitReason.choices, allow_blank=True)
+    pace_per_second = serializers.FloatField(allow_null=True, help_text="Learned from answers of 429; null: no limit.")
+    pace = serializers.CharField(allow_blank=True, help_text="The same in words, with the reason.")
     last_success_at = serializers.DateTimeField(allow_null=True)
     last_failure_at = serializers.DateTimeField(allow_null=True)
     p50_ms = serializers.FloatField(allow_null=True)
