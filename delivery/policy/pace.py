@@ -25,7 +25,7 @@ SLOWEST, FASTEST = 1 / 60, 2_000.0  # a second; above the fastest there is nothi
 FIRST_PER_SECOND = 0.5  # where nothing was let pass lately
 DOUBLED_BY, DOUBLED_IN_SECONDS = 5, 1.0  # deliveries, and seconds of sending at least
 DEPTH = 0.1  # how far under the ceiling it begins
-CURVE_SECONDS = 30.0  # until it reaches the ceiling
+CURVE_SECONDS = 45.0  # until it reaches the ceiling
 MEASURED_LEAST = 10  # fewer answers say little of a rate
 SOON, SOON_SECONDS = 4, 4.0  # throttled again after less than this: the ceiling is far off
 FORGOTTEN_AT = 10.0  # times the ceiling
@@ -110,7 +110,7 @@ def lowered(
 def _cut(pace: Pace) -> float:
     """What part of the pace that was too fast is taken for the limit."""
     if pace.ceiling is None:
-        return 0.8  # it rose by a seventh with each delivery
+        return 0.75  # it rose by a seventh with each delivery
     return 0.75 if pace.sent < SOON or pace.clock < SOON_SECONDS else 0.95
 
 

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from delivery.policy import pace as paces
 from delivery.policy.pace import NO_PACE, Pace
 from delivery.policy.retry import schedule_for, throttle_wait
-from kernel.token_bucket import Bucket, take
+from kernel.token_bucket import Bucket, Rate, take
 
 T0 = datetime(2026, 5, 1, tzinfo=UTC)
 SPEC = schedule_for("spec")
@@ -174,3 +176,79 @@ def test_every_kind_of_limit_is_learned_and_used_by_half_at_least(name, seed):
     assert len(seen.passed) == count
     assert count / seen.passed[-1] >= 0.5 * rate
     assert len(seen.throttled) <= 45 + count * 0.1
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rate=st.floats(0.2, 100),
+    burst=st.integers(0, 50),
+    told=st.one_of(st.none(), st.integers(1, 5)),
+    latency=st.floats(0.005, 0.3),
+    seed=st.integers(0, 1000),
+)
+def test_whatever_the_limit_all_arrive_with_few_429s_in_bounded_time(rate, burst, told, latency, seed):
+    count = min(1_500, max(40, int(rate * 100)))
+    seen = simulate(Leaky(rate, burst, told), count, seed=seed, latency=latency, ends=50_000)
+    assert len(seen.passed) == count
+    assert len(seen.throttled) <= 60 + 0.2 * count
+    assert seen.passed[-1] <= 600 + 5 * count / rate
+
+
+def test_what_was_under_way_is_no_news():
+    pace = paces.lowered(NO_PACE, wait=2, told=True, passed=0, over_seconds=0, status=429, now=at(10))
+    assert not paces.is_news(pace, at(9.9)) and paces.is_news(pace, at(10))
+
+
+def test_the_one_that_goes_first_tells_of_the_wait_and_not_of_the_pace():
+    pace = Pace(5.0, 5.0, lowered_at=at(0), probe_until=at(2), streak=1)
+    again = paces.lowered(pace, wait=9, told=True, passed=0, over_seconds=0, status=429, now=at(3))
+    assert (again.per_second, again.streak, again.probe_until) == (5.0, 2, at(12))
+    assert paces.let_pass(again).streak == 0
+
+
+def test_it_is_forgotten_after_a_day_but_not_while_one_goes_first():
+    pace = Pace(1.0, 1.0, lowered_at=at(0))
+    assert paces.limit(None, pace, at(86_399)) == Rate(60.0, 1.0)
+    assert paces.limit(None, pace, at(86_400)) is None
+    assert paces.limit(Rate(30.0, 5.0), pace, at(86_400)) == Rate(30.0, 5.0)
+    waiting = Pace(1.0, 1.0, lowered_at=at(0), probe_until=at(86_400))
+    assert paces.limit(None, waiting, at(86_401)) == Rate(60.0, 1.0)
+
+
+def test_it_is_forgotten_once_far_above_the_limit_seen():
+    pace = Pace(1.0, 1.0, lowered_at=at(0))
+    sends = 0
+    while pace.per_second is not None and sends < 10_000:
+        pace, sends = paces.sent(pace, 1, at(1), probe_until=at(2)), sends + 1
+    assert pace.per_second is None and sends < 1_500
+
+
+def test_the_slower_of_pace_and_limit_holds():
+    assert paces.limit(Rate(30.0, 5.0), Pace(10.0), at(0)) == Rate(30.0, 1.0)
+    assert paces.limit(Rate(6000.0, 5.0), Pace(10.0), at(0)) == Rate(600.0, 1.0)
+    assert paces.limit(None, Pace(100.0), at(0)) == Rate(6000.0, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("per_second", "words"),
+    [(123.4, "about 123/s"), (1.04, "about 1.0/s"), (0.2, "about 12 a minute"), (1 / 60, "about 1 a minute")],
+)
+def test_in_words(per_second, words):
+    assert paces.in_words(Pace(per_second, status=503), at(0)) == f"we send {words}, because they answer 503"
+
+
+@pytest.mark.parametrize(
+    ("told", "times", "least", "most"),
+    [
+        (7.0, 1, 7, 7),
+        (0.0, 1, 0, 0),
+        (None, 1, 0, 30),
+        (0.0, 2, 1, 30),
+        (0.0, 3, 2, 60),
+        (90.0, 3, 90, 90),
+        (5.0, 12, 60, 3600),
+    ],
+)
+def test_a_hint_lengthens_the_wait_and_undercuts_our_backoff_once_at_most(told, times, least, most):
+    for seed in range(50):
+        assert least <= throttle_wait(SPEC, told, times, random.Random(seed)) <= most
