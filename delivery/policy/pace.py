@@ -96,7 +96,7 @@ def lowered(
     )
     if standing.per_second is not None and standing.probe_until is not None:
         return waited  # the one that went first: it tells of the wait, not of the pace
-    measured = passed / max(0.001, over_seconds + (wait if told else 0.0))
+    measured = passed / max(0.001, over_seconds + wait)
     if standing.per_second is None:
         first = measured if passed >= MEASURED_LEAST else min(max(measured, FIRST_PER_SECOND), 1.0)
         return replace(waited, per_second=_bounded(first), ceiling=None)
