@@ -232,6 +232,7 @@ SPECTACULAR_SETTINGS = {
         "EventState": ["queued", "unmatched"],
         "EndpointState": ["active", "paused", "needs_attention", "disabled", "deleted"],
         "MissingField": "delivery.states.MissingField",
+        "WaitReason": "delivery.states.WaitReason",
         "SignatureScheme": "delivery.states.SignatureScheme",
         "KindName": "tasks.kinds.KINDS",
         "MapSearchKind": ["map_search"],

@@ -1,4 +1,5 @@
-"""The verbs of an endpoint: create, update, pause, resume, enable, rotate or end a secret, delete, test.
+"""The verbs of an endpoint: create, update, pause, resume, enable, lift a throttle or fix its rate, rotate or end a
+secret, delete, test.
 
 Each takes who did it and why, is one transaction, counts `version` up (engines cache by it), and leaves one line in
 the audit trail and in the log. Replay is in `delivery.replays`. No verb writes a delivery's state: that is
@@ -26,9 +27,12 @@ from delivery.engine import waiting
 from delivery.engine.wake import wake
 from delivery.errors import WrongState
 from delivery.models import Delivery, Endpoint, EndpointHealth, Event, endpoint_label
+from delivery.policy import pace as paces
 from delivery.policy import retry, signing
 from delivery.policy.outcomes import REFUSALS
+from delivery.policy.pace import Pace
 from delivery.replays import TEST_EVENT, Replayed, replay
+from delivery.states import BreakerState, WaitReason
 from kernel import audit, correlation
 from kernel.live_hints import touched
 from kernel.secrets import unreadable_fields
@@ -40,7 +44,9 @@ __all__ = [
     "delete",
     "enable",
     "end_secret",
+    "fix_rate",
     "gives_up",
+    "lift_throttle",
     "pause",
     "replay",
     "resume",
@@ -55,6 +61,19 @@ RESUME_REDRIVES_MOST = 1_000
 STREAK_REACHES_BACK = timedelta(days=1)
 DELETED = "its endpoint was deleted"
 PAUSED_BEFORE = "paused by a person before that"
+NO_THROTTLE: dict[str, Any] = {
+    "throttled_until": None,
+    "wait_reason": "",
+    "pace_per_second": None,
+    "pace_ceiling": None,
+    "pace_clock": 0.0,
+    "pace_sent": 0,
+    "pace_probe_until": None,
+    "throttle_streak": 0,
+    "throttle_status": 0,
+    "tokens": None,
+    "tokens_at": None,
+}
 KEYS = ("secret", "earlier_secrets", "secret_changed_at", "public_key", "rotation_token")
 
 log = structlog.get_logger(__name__)
@@ -82,7 +101,10 @@ def create(*, actor: str, reason: str = "", secret: str = "", signature_scheme: 
 
 
 def update(endpoint: Endpoint | int, changes: dict[str, Any], *, actor: str, reason: str = "") -> Endpoint:
-    """Change what is given. Secrets and state have verbs of their own. Raises InvalidEndpoint, WrongState."""
+    """Change what is given. Secrets and state have verbs of their own. Raises InvalidEndpoint, WrongState.
+
+    A new URL begins anew: breaker, counters, refusals and pace were of the old one.
+    """
     with transaction.atomic():
         current = _locked(endpoint)
         standing = endpoint_rules.standing_of(current)
@@ -90,6 +112,12 @@ def update(endpoint: Endpoint | int, changes: dict[str, Any], *, actor: str, rea
         for name, value in cleaned.items():
             setattr(current, name, value)
         _save(current, *cleaned)
+        if "url" in cleaned and cleaned["url"] != standing["url"]:
+            _forget_health(current)
+        elif cleaned:
+            unusable = EndpointHealth.objects.filter(endpoint=current, wait_reason=WaitReason.UNUSABLE)
+            if unusable.update(throttled_until=None, wait_reason=""):
+                wake()
         if "breaker_cooldown_seconds" in cleaned:
             EndpointHealth.objects.filter(endpoint=current, breaker_state="closed").update(
                 cooldown_seconds=current.breaker_cooldown_seconds
@@ -134,24 +162,30 @@ def pause(endpoint: Endpoint | int, *, actor: str, reason: str) -> Endpoint:
     return current
 
 
-def resume(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> Endpoint:
-    """Ends a pause, and the hold after repeated refusals: held deliveries go out, and with them the few dead letters
-    that the refusals made. A disabled endpoint needs `enable`."""
+def resume(endpoint: Endpoint | int, *, actor: str, reason: str = "", redrive_refused: bool = True) -> Endpoint:
+    """Ends a pause, and the hold after repeated refusals: held deliveries go out, and with them, unless
+    `redrive_refused` is false, the few dead letters that the refusals made.
+
+    Breaker, counters and learned pace begin anew. A disabled endpoint needs `enable`.
+    """
     with transaction.atomic():
         current = _locked(endpoint)
         if current.disabled_at:
             raise WrongState(f"This endpoint is disabled ({current.hold_reason}). Enable it instead.")
-        burnt = _burnt_by_refusals(current) if current.attention_at else []
+        burnt = _burnt_by_refusals(current) if current.attention_at and redrive_refused else []
         current.paused_at = current.attention_at = None
         _release(current, "paused_at", "attention_at")
         _changed(current, "resume", actor, reason, redriven=len(burnt))
-    if burnt:
-        lifecycle.redrive(burnt, actor=actor, reason=reason or "its endpoint was resumed")
+        if burnt:
+            lifecycle.redrive(burnt, actor=actor, reason=reason or "its endpoint was resumed")
     return current
 
 
 def enable(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> Endpoint:
-    """Undoes what policy switched off (410, or needs attention). A pause stays a pause."""
+    """Undoes what policy switched off (410, or needs attention). A pause stays a pause.
+
+    Breaker, counters and learned pace begin anew.
+    """
     with transaction.atomic():
         current = _locked(endpoint)
         if current.disabled_at or current.attention_at:
@@ -161,6 +195,36 @@ def enable(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> Endpoin
         current.disabled_at = current.attention_at = None
         _release(current, "disabled_at", "attention_at")
         _changed(current, "enable", actor, reason)
+    return current
+
+
+def lift_throttle(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> Endpoint:
+    """Forget the wait that the receiver asked for, and the pace learned from its answers. Holds and breaker stay."""
+    with transaction.atomic():
+        current = _locked(endpoint)
+        EndpointHealth.objects.filter(endpoint=current).update(**NO_THROTTLE, pace_lowered_at=Now())
+        wake()
+        _changed(current, "lift_throttle", actor, reason)
+    return current
+
+
+def fix_rate(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> Endpoint:
+    """Make the learned pace the endpoint's own limit (`rate_per_minute`, one at a time), and forget what was learned.
+
+    Raises WrongState where no pace is known. A wait that the receiver asked for goes on.
+    """
+    with transaction.atomic():
+        current = _locked(endpoint)
+        health = EndpointHealth.objects.select_for_update(no_key=True).get(endpoint=current)
+        per_second = Pace.of(health).per_second
+        if per_second is None:
+            raise WrongState("No pace is known for this endpoint: it was not asked to slow down lately.")
+        current.rate_per_minute = max(1, int(per_second * 60))
+        current.rate_burst = max(1, int(per_second * paces.BURST_SECONDS))
+        _save(current, "rate_per_minute", "rate_burst")
+        waits = {"throttled_until": health.throttled_until, "wait_reason": health.wait_reason}
+        EndpointHealth.objects.filter(endpoint=current).update(**{**NO_THROTTLE, **waits}, pace_lowered_at=Now())
+        _changed(current, "fix_rate", actor, reason, rate_per_minute=current.rate_per_minute)
     return current
 
 
@@ -228,10 +292,16 @@ def delete(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> int:
 
 
 def send_test(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> Delivery:
-    """One event `endpoint.test` to this endpoint only, whatever its filter. Held like any other if it is held."""
+    """One event `endpoint.test` to this endpoint only, whatever its filter.
+
+    Its first attempt goes out at once, beside the queue: neither pause nor hold, breaker, wait, pace or rate keep it,
+    since it is how an operator finds out whether they may end. It decides nothing of them, but a refusal, a success or
+    a 429 counts like any other. What has to be tried again waits with all others.
+    """
     with transaction.atomic():
         current = _locked(endpoint)
         delivery = _record_test(current)
+        EndpointHealth.objects.filter(endpoint=current).update(test_id=delivery.pk)
         _changed(current, "send_test", actor, reason, delivery=delivery.pk)
     return delivery
 
@@ -273,8 +343,26 @@ def _release(endpoint: Endpoint, *cleared: str) -> None:
     """Forget the refusals, and let what waits go."""
     endpoint.hold_reason = endpoint.hold_reason if endpoint.paused_at else ""
     _save(endpoint, *cleared, "hold_reason")
+    _forget_health(endpoint)
+
+
+def _forget_health(endpoint: Endpoint) -> None:
+    """Begin anew: breaker closed, counters at nought, no refusals, no wait, no pace. Throttled answers to what is
+    under way by now bring neither wait nor pace back."""
     EndpointHealth.objects.filter(endpoint=endpoint).update(
-        refusal_kind="", refusal_count=0, own_fault_kind="", own_fault_count=0, own_fault_since=None
+        breaker_state=BreakerState.CLOSED,
+        consecutive_failures=0,
+        cooldown_seconds=endpoint.breaker_cooldown_seconds,
+        probe_at=None,
+        probe_token=None,
+        probe_until=None,
+        refusal_kind="",
+        refusal_count=0,
+        own_fault_kind="",
+        own_fault_count=0,
+        own_fault_since=None,
+        **NO_THROTTLE,
+        pace_lowered_at=Now(),
     )
     wake()
 

@@ -7,8 +7,10 @@ from datetime import datetime
 from delivery.dead_letters import what_to_do
 from delivery.models import Attempt, Delivery, Endpoint, EndpointHealth
 from delivery.policy import own_faults
+from delivery.policy import pace as paces
 from delivery.policy.outcomes import EXPLANATIONS, Outcome
-from delivery.states import AWAITS_TURN, WAITING_STATES, BreakerState, EndpointState, State
+from delivery.policy.pace import Pace
+from delivery.states import AWAITS_TURN, WAITING_STATES, BreakerState, EndpointState, State, WaitReason
 
 STATE_COLOURS = {
     "pending": "info",
@@ -92,8 +94,20 @@ def why_held(endpoint: Endpoint, health: EndpointHealth, now: datetime) -> str:
         title, advice = own_faults.WORDS[own_faults.kind_of(health.own_fault_kind)]
         return f"{title}: a fault on our side. {advice} Tried again at {health.throttled_until:%H:%M:%S} UTC."
     if health.throttled_until and health.throttled_until > now:
-        return f"The receiver asked us to wait until {health.throttled_until:%Y-%m-%d %H:%M:%S} UTC."
+        until = moment(health.throttled_until)
+        if health.wait_reason == WaitReason.UNUSABLE:
+            return (
+                "The endpoint's settings cannot be used: a secret that no key of ours opens, or values that make no "
+                f"sense. We look again at {until}; correct and save the endpoint. The worker's log names the cause."
+            )
+        return f"The receiver asked us to wait until {until}; then one delivery goes first. Resume lifts it."
     return ""
+
+
+def pace(health: EndpointHealth, now: datetime) -> str:
+    """How fast we send, where their answers have taught us; e.g. "We send about 1.0/s, because they answer 429."."""
+    words = paces.in_words(Pace.of(health), now)
+    return f"{words[0].upper()}{words[1:]}." if words else ""
 
 
 def _attention(reason: str) -> str:
@@ -119,7 +133,7 @@ def next_step(delivery: Delivery, endpoint: Endpoint, health: EndpointHealth, no
         return "It is being sent right now. If the worker dies, it is rescued when its lease ends."
     if held := why_held(endpoint, health, now):
         return held
-    return _waiting(delivery, now)
+    return f"{_waiting(delivery, now)} {pace(health, now)}".rstrip()
 
 
 def _waiting(delivery: Delivery, now: datetime) -> str:

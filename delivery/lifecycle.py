@@ -66,6 +66,7 @@ def redriven(ids: Iterable[int], *, actor: str, reason: str) -> dict[int, str]:
             state=State.PENDING,
             attempt_count=0,
             throttle_count=0,
+            throttled_at=None,
             rescue_count=0,
             redrive_count=Least(Cast("redrive_count", IntegerField()) + 1, SMALL_MOST),
             next_attempt_at=_Clock(),

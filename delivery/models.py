@@ -20,6 +20,7 @@ from delivery.states import (
     RetryProfile,
     SignatureScheme,
     State,
+    WaitReason,
 )
 from kernel.secrets import EncryptedJSONField, EncryptedTextField
 
@@ -151,12 +152,28 @@ class EndpointHealth(models.Model):
     probe_until = models.DateTimeField(null=True, blank=True)
     last_failure_at = models.DateTimeField(null=True, blank=True)
     last_success_at = models.DateTimeField(null=True, blank=True)
-    refusal_kind = models.CharField(max_length=30, blank=True, help_text="Outcome and code of the refusals in a row.")
+    refusal_kind = models.CharField(
+        max_length=200, blank=True, help_text="Outcomes and codes of the first refusals in a row, commas between."
+    )
     refusal_count = models.PositiveIntegerField(default=0)
     own_fault_kind = models.CharField(max_length=30, blank=True, help_text="What of ours failed here last.")
     own_fault_count = models.PositiveIntegerField(default=0, help_text="Faults of ours in a row.")
     own_fault_since = models.DateTimeField(null=True, blank=True)
-    throttled_until = models.DateTimeField(null=True, blank=True, help_text="The receiver said: not before.")
+    throttled_until = models.DateTimeField(null=True, blank=True, help_text="Nothing goes before; see wait_reason.")
+    wait_reason = models.CharField(max_length=10, choices=WaitReason.choices, blank=True, db_default="")
+    pace_per_second = models.FloatField(null=True, blank=True, help_text="Learned from answers of 429; none: no limit.")
+    pace_ceiling = models.FloatField(null=True, blank=True, help_text="The pace at which it last answered 429.")
+    pace_clock = models.FloatField(default=0, db_default=0, help_text="Seconds of sending since the pace was lowered.")
+    pace_sent = models.PositiveIntegerField(default=0, db_default=0, help_text="Sent since then.")
+    pace_lowered_at = models.DateTimeField(null=True, blank=True)
+    pace_probe_until = models.DateTimeField(null=True, blank=True, help_text="After a wait one goes first; until then.")
+    throttle_streak = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="Waits in a row without a delivery let pass."
+    )
+    throttle_status = models.PositiveSmallIntegerField(
+        default=0, db_default=0, help_text="The code that lowered the pace."
+    )
+    test_id = models.BigIntegerField(null=True, blank=True, help_text="A test delivery that goes out whatever holds.")
     tokens = models.FloatField(null=True, blank=True, help_text="Of the rate limit's bucket.")
     tokens_at = models.DateTimeField(null=True, blank=True)
     p50_ms = models.FloatField(null=True, blank=True)
@@ -218,6 +235,7 @@ class Delivery(models.Model):
     state = models.CharField(max_length=12, choices=State.choices, default=State.PENDING)
     attempt_count = models.PositiveSmallIntegerField(default=0)
     throttle_count = models.PositiveSmallIntegerField(default=0, help_text="Times running it was told to wait.")
+    throttled_at = models.DateTimeField(null=True, blank=True, help_text="When it was first told to, of those times.")
     rescue_count = models.PositiveSmallIntegerField(default=0, help_text="Leases in a row that expired.")
     redrive_count = models.PositiveSmallIntegerField(default=0)
     try_count = models.PositiveSmallIntegerField(

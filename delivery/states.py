@@ -58,6 +58,14 @@ class BreakerState(models.TextChoices):
     HALF_OPEN = "half_open", "half open"
 
 
+class WaitReason(models.TextChoices):
+    """Why nothing is sent to an endpoint before `throttled_until`."""
+
+    THROTTLED = "throttled", "the receiver asked us to wait"
+    UNUSABLE = "unusable", "its settings cannot be used"
+    OWN_FAULT = "own_fault", "a fault on our side"
+
+
 class RequestForm(models.TextChoices):
     EVENT = "event", "signed event (POST)"
     POSTBACK = "postback", "postback (URL template)"

@@ -1,7 +1,8 @@
 """A receiver that costs next to nothing: one process, one epoll loop, every request kept raw and judged after the run.
 
-The paths: `/ok/…` answers at once, `/slow/<ms>/…` after so many milliseconds, `/hang/…` never. `/_…` is for the bench:
-`receiving.Receiver` speaks it. Signatures are checked by the sandbox's own implementation, not by the product's.
+The paths: `/ok/…` answers at once, `/slow/<ms>/…` after so many milliseconds, `/hang/…` never, `/limit/<ms>/…` lets
+one pass in so many milliseconds and answers 429 with `Retry-After: 2` to others, which it forgets. `/_…` is for the
+bench: `receiving.Receiver` speaks it. Signatures are checked by the sandbox's own implementation, not by the product's.
 
 It must never parse, verify or log while a run is on: it would become the limit of what it measures.
 """
@@ -21,6 +22,7 @@ from collections.abc import Callable
 from sandbox.signing import secret_bytes, verify
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nok"
+SLOW_DOWN = b"HTTP/1.1 429 Too Many Requests\r\nretry-after: 2\r\ncontent-length: 0\r\n\r\n"
 CHUNK = 16 * 1024
 BACKLOG = 4096
 HANG = -1.0
@@ -107,6 +109,8 @@ class Server:
         self._sockets: dict[int, socket.socket] = {}
         self._partial: dict[int, tuple[float, bytes]] = {}
         self._delays: dict[bytes, float] = {}
+        self._gaps: dict[bytes, float] = {}
+        self._passed: dict[bytes, float] = {}
         self._late: dict[float, deque[tuple[float, int, socket.socket]]] = {}
 
     def run(self) -> None:
@@ -167,11 +171,22 @@ class Server:
                 _send(client, self._control(target, body_of(request)))
                 return
             delay = self._delays[target] = route(target)
+            if target.startswith(b"/limit/"):
+                self._gaps[target] = int(target.split(b"/")[2]) / 1000
+        if target in self._gaps and not self._lets_pass(target, at):
+            _send(client, SLOW_DOWN)
+            return
         self.journal.add(at, request)
         if not delay:
             _send(client, ANSWER)
         elif delay > 0:
             self._late.setdefault(delay, deque()).append((time.monotonic() + delay, number, client))
+
+    def _lets_pass(self, target: bytes, at: float) -> bool:
+        passes = at >= self._passed.get(target, 0.0) + self._gaps[target]
+        if passes:
+            self._passed[target] = at
+        return passes
 
     def _drop(self, number: int) -> None:
         self._poll.unregister(number)

@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.db.models.functions import Now
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -16,10 +16,10 @@ from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
 from delivery import endpoint_rules, endpoint_secrets, endpoints, labels, stats
-from delivery.admin.forms import EndpointForm, RotationForm, end_secret_form
+from delivery.admin.forms import EndpointForm, ResumeForm, RotationForm, end_secret_form
 from delivery.admin.health import health_panel
 from delivery.errors import DeliveryError
-from delivery.models import Endpoint
+from delivery.models import Endpoint, EndpointHealth
 from delivery.policy.postback import masked
 from delivery.states import EndpointState, in_endpoint_state
 from kernel.admin.bases import EstimatingPaginator, ListedFiltersAdmin
@@ -65,7 +65,10 @@ class EndpointAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
         "enable_verb",
         "pause_verb",
         "test_verb",
-        {"title": "More", "items": ["rotate_verb", "end_secret_verb", "delete_verb"]},
+        {
+            "title": "More",
+            "items": ["fix_rate_verb", "lift_throttle_verb", "rotate_verb", "end_secret_verb", "delete_verb"],
+        },
     )
     fieldsets = (
         (None, {"fields": ("name", "subscriber", "url", "event_types", "request_form", "signature_scheme")}),
@@ -216,6 +219,12 @@ class EndpointAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
     def has_test_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
         return request.user.has_perm("delivery.change_endpoint")
 
+    def has_fix_rate_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return request.user.has_perm("delivery.change_endpoint")
+
+    def has_lift_throttle_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return request.user.has_perm("delivery.pause_endpoint")
+
     def has_rotate_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
         return request.user.has_perm("delivery.view_secret_endpoint")
 
@@ -241,9 +250,21 @@ class EndpointAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
             return "It is active by now."
         if verb == "enable" and not obj.disabled_at:
             return "It is enabled by now."
+        if verb in ("fix_rate", "lift_throttle"):
+            return self._why_no_pace(verb, obj)
         if verb == "end_secret" and not self._earlier(obj.pk):
             return "No earlier secret signs by now; only the standing one does."
         return ""
+
+    @staticmethod
+    def _why_no_pace(verb: str, obj: Endpoint) -> str:
+        health = EndpointHealth.objects.filter(pk=obj.pk).first()
+        if health is not None and health.pace_per_second is not None:
+            return ""
+        if verb == "fix_rate":
+            return "No pace is learned by now: it is sent to as fast as its own limits allow."
+        waits = health is not None and health.throttled_until is not None and health.throttled_until > timezone.now()
+        return "" if waits else "Nothing throttles it by now."
 
     def _run(self, request: HttpRequest, object_id: str, **how: Any) -> HttpResponse:
         endpoint = self.get_object(request, object_id)
@@ -274,15 +295,16 @@ class EndpointAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
     )
     def resume_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
         def act(actor: str, form: dict[str, Any]) -> str:
-            endpoints.resume(int(object_id), actor=actor, reason=form["reason"])
+            redrive = form["redrive_refused"]
+            endpoints.resume(int(object_id), actor=actor, reason=form["reason"], redrive_refused=redrive)
             return "Resumed. What was held is being sent."
 
         waiting = stats.waiting_at([int(object_id)])[int(object_id)]
         says = [
             f"{waiting:,} held deliveries will be sent, at most as fast as its limits allow.",
-            "If it was held after repeated refusals, the dead letters of those refusals are redriven with them.",
+            "Breaker, failure counters, a wait that the receiver asked for and the learned pace begin anew.",
         ]
-        form = OptionalReasonForm
+        form = ResumeForm
         return self._run(
             request, object_id, verb="resume", title="Resume", says=says, button="Resume", act=act, form_class=form
         )
@@ -304,16 +326,56 @@ class EndpointAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
 
     @action(description="Send a test", url_path="test", permissions=["test"], icon="send")
     def test_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        def act(actor: str, form: dict[str, Any]) -> str:
+        def act(actor: str, form: dict[str, Any]) -> str | HttpResponse:
             sent = endpoints.send_test(int(object_id), actor=actor, reason=form["reason"])
             address = reverse("admin:delivery_delivery_change", args=[sent.pk])
-            return format_html('A test is on its way: <a class="underline" href="{}">{}</a>.', address, sent)
+            told = format_html('A test is on its way: <a class="underline" href="{}">{}</a>.', address, sent)
+            if not request.user.has_perm("delivery.view_delivery"):
+                return told
+            messages.success(request, told)
+            return HttpResponseRedirect(address)  # its page shows what comes of it
 
-        says = ["One event “endpoint.test” is sent to this endpoint only."]
+        says = [
+            "One event “endpoint.test” is sent to this endpoint only.",
+            "It goes out at once, whatever holds the endpoint; its page shows the answer.",
+        ]
         form = OptionalReasonForm
         return self._run(
             request, object_id, verb="test", title="Test", says=says, button="Send it", act=act, form_class=form
         )
+
+    @action(description="Fix its rate", url_path="fix-rate", permissions=["fix_rate"], icon="speed")
+    def fix_rate_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        def act(actor: str, form: dict[str, Any]) -> str:
+            fixed = endpoints.fix_rate(int(object_id), actor=actor, reason=form["reason"])
+            return f"Its limit is {fixed.rate_per_minute} a minute from now on."
+
+        says = [self._pace_words(object_id), "That becomes its own limit, until somebody changes it in the form."]
+        form = OptionalReasonForm
+        how = {"verb": "fix_rate", "title": "Fix the rate of", "button": "Fix"}
+        return self._run(request, object_id, says=says, act=act, form_class=form, **how)
+
+    @action(description="Lift the throttle", url_path="lift-throttle", permissions=["lift_throttle"], icon="lock_open")
+    def lift_throttle_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        def act(actor: str, form: dict[str, Any]) -> str:
+            endpoints.lift_throttle(int(object_id), actor=actor, reason=form["reason"])
+            return "Lifted. It is sent to as fast as its own limits allow."
+
+        says = [
+            self._pace_words(object_id),
+            "The wait that the receiver asked for and the learned pace are forgotten. If it still limits us, it will "
+            "say so again.",
+        ]
+        form = OptionalReasonForm
+        how = {"verb": "lift_throttle", "title": "Lift the throttle of", "button": "Lift"}
+        return self._run(request, object_id, says=says, act=act, form_class=form, **how)
+
+    @staticmethod
+    def _pace_words(object_id: str) -> str:
+        health, now = EndpointHealth.objects.filter(endpoint_id=int(object_id)).first(), timezone.now()
+        if health is None:
+            return "Nothing holds us back."
+        return labels.pace(health, now) or labels.why_held(Endpoint(), health, now) or "Nothing holds us back."
 
     @action(description="Rotate its secret", url_path="rotate", permissions=["rotate"], icon="key")
     def rotate_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:

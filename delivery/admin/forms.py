@@ -19,7 +19,7 @@ from delivery import endpoint_rules
 from delivery.endpoint_rules import InvalidEndpoint
 from delivery.endpoint_secrets import Earlier
 from delivery.models import Endpoint
-from kernel.admin.confirm import ReasonForm
+from kernel.admin.confirm import OptionalReasonForm, ReasonForm
 
 
 class EndpointForm(forms.ModelForm):
@@ -115,6 +115,16 @@ class EndpointForm(forms.ModelForm):
         if self.instance.pk is None:
             return None
         return endpoint_rules.standing_of(Endpoint.objects.get(pk=self.instance.pk))
+
+
+class ResumeForm(OptionalReasonForm):
+    redrive_refused = forms.BooleanField(
+        required=False,
+        initial=True,
+        widget=UnfoldBooleanSwitchWidget(),
+        label="Redrive its refused dead letters too",
+        help_text="If it was held after repeated refusals: those that are dead letters by now go with the held ones.",
+    )
 
 
 class RotationForm(ReasonForm):

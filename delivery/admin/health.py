@@ -53,6 +53,7 @@ def health_panel(endpoint: Any) -> dict[str, Any]:
             for phase, name in labels.PHASES.items()
             if health.phases.get(phase, {}).get("p95") is not None
         ],
+        "pace": labels.pace(health, now),
         "gives_up": endpoints.gives_up(endpoint),
         "health": health,
         "deliveries": f"{reverse('admin:delivery_delivery_changelist')}?endpoint__id__exact={endpoint.pk}",

@@ -14,7 +14,7 @@ from delivery.api.serializers import ReasonIn, Strict
 from delivery.endpoint_rules import EVENT_TYPE
 from delivery.models import Endpoint
 from delivery.policy.postback import masked
-from delivery.states import EndpointState, MissingField, SignatureScheme
+from delivery.states import EndpointState, MissingField, SignatureScheme, WaitReason
 from kernel.secrets import unreadable_fields
 
 MASKED = "•••"
@@ -165,6 +165,12 @@ class EndpointWithSecret(EndpointOut):
         read_only_fields = fields
 
 
+class ResumeIn(ReasonIn):
+    redrive_refused = serializers.BooleanField(
+        required=False, default=True, help_text="Redrive the dead letters of the refusals that held it."
+    )
+
+
 class RotationIn(ReasonIn):
     secret = serializers.CharField(required=False, default="", max_length=200)
     signature_scheme = serializers.ChoiceField(choices=SignatureScheme.choices, required=False)
@@ -234,7 +240,12 @@ class HealthOut(serializers.Serializer):
     opened_at = serializers.DateTimeField(allow_null=True)
     probe_at = serializers.DateTimeField(allow_null=True)
     cooldown_seconds = serializers.IntegerField()
-    throttled_until = serializers.DateTimeField(allow_null=True)
+    throttled_until = serializers.DateTimeField(
+        allow_null=True, help_text="Nothing is sent before; a Retry-After counts for 24 hours at most."
+    )
+    wait_reason = serializers.ChoiceField(choices=WaitReason.choices, allow_blank=True)
+    pace_per_second = serializers.FloatField(allow_null=True, help_text="Learned from answers of 429; null: no limit.")
+    pace = serializers.CharField(allow_blank=True, help_text="The same in words, with the reason.")
     own_fault_kind = serializers.CharField(help_text="What of ours fails here at present; empty: nothing.")
     own_fault_count = serializers.IntegerField()
     own_fault_since = serializers.DateTimeField(allow_null=True)

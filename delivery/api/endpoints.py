@@ -17,7 +17,7 @@ from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from delivery import endpoint_rules, endpoints, previews, replays, stats
+from delivery import endpoint_rules, endpoints, labels, previews, replays, stats
 from delivery.api.base import ApiViews, need
 from delivery.api.endpoint_shapes import (
     EndpointChanges,
@@ -30,6 +30,7 @@ from delivery.api.endpoint_shapes import (
     PreviewOut,
     ReplayIn,
     ReplayOut,
+    ResumeIn,
     RotationIn,
 )
 from delivery.api.serializers import DeliveryOut, ReasonIn
@@ -49,6 +50,8 @@ STORED_HEALTH = (
     "own_fault_kind",
     "own_fault_count",
     "own_fault_since",
+    "wait_reason",
+    "pace_per_second",
     "last_success_at",
     "last_failure_at",
     "p50_ms",
@@ -162,23 +165,54 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, ApiViews):
 
     @extend_schema(
         summary="Resume: send what was held",
-        description="Ends a pause, and the hold after repeated refusals; those refusals' dead letters go too.",
-        request=ReasonIn,
+        description=(
+            "Ends a pause, and the hold after repeated refusals; those refusals' dead letters go too, unless "
+            "`redrive_refused` is false. Breaker, counters, a wait and a learned pace begin anew."
+        ),
+        request=ResumeIn,
         responses={200: EndpointOut, 409: problem("It is disabled: enable it instead")},
     )
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, pk: str) -> Response:
         need(request, "delivery.pause_endpoint")
-        return self._out(endpoints.resume(self.get_object(), actor=self.actor(), reason=self._reason()))
+        return self._out(endpoints.resume(self.get_object(), actor=self.actor(), **self._valid(ResumeIn)))
 
-    @extend_schema(summary="Enable a disabled endpoint", request=ReasonIn, responses=EndpointOut)
+    @extend_schema(
+        summary="Enable a disabled endpoint",
+        description="Breaker, counters, a wait and a learned pace begin anew.",
+        request=ReasonIn,
+        responses=EndpointOut,
+    )
     @action(detail=True, methods=["post"])
     def enable(self, request: Request, pk: str) -> Response:
         need(request, "delivery.pause_endpoint")
         return self._out(endpoints.enable(self.get_object(), actor=self.actor(), reason=self._reason()))
 
     @extend_schema(
+        summary="Lift a throttle",
+        description="Forgets the wait that the receiver asked for and the pace learned from its answers.",
+        request=ReasonIn,
+        responses=EndpointOut,
+    )
+    @action(detail=True, methods=["post"], url_path="lift-throttle")
+    def lift_throttle(self, request: Request, pk: str) -> Response:
+        need(request, "delivery.pause_endpoint")
+        return self._out(endpoints.lift_throttle(self.get_object(), actor=self.actor(), reason=self._reason()))
+
+    @extend_schema(
+        summary="Make the learned pace its limit",
+        description="Sets `rate_per_minute` to the pace that its answers of 429 have taught us.",
+        request=ReasonIn,
+        responses={200: EndpointOut, 409: problem("No pace is known")},
+    )
+    @action(detail=True, methods=["post"], url_path="fix-rate")
+    def fix_rate(self, request: Request, pk: str) -> Response:
+        need(request, "delivery.change_endpoint")
+        return self._out(endpoints.fix_rate(self.get_object(), actor=self.actor(), reason=self._reason()))
+
+    @extend_schema(
         summary="Send it a test event",
+        description="Its first attempt goes out at once, whatever holds the endpoint; GET the delivery for the result.",
         request=ReasonIn,
         parameters=[IDEMPOTENCY_KEY],
         responses={202: DeliveryOut},
@@ -301,6 +335,7 @@ def health_of(endpoint: Endpoint) -> dict[str, Any]:
         "hold_reason": endpoint.hold_reason,
         "breaker": endpoint.health.breaker_state,
         "threshold": endpoint.breaker_threshold,
+        "pace": labels.pace(endpoint.health, timezone.now()),
         "waiting": stats.waiting_at([endpoint.pk])[endpoint.pk],
         "delivered_last_day": good,
         "attempts_last_day": total,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from uuid import UUID
 
 from django.db import transaction
@@ -18,9 +19,11 @@ from delivery.engine import claims
 from delivery.engine.claims import LockedEndpoint, Memory, Quota
 from delivery.engine.requests import KEYLESS, Claimed, Config, Configs, parts_of
 from delivery.engine.shares import Promises, Shares
+from delivery.policy import pace as paces
 from delivery.policy.breaker import Admission, Breaker, admission, take_probe
 from delivery.policy.own_faults import Kind
-from delivery.policy.ratelimit import Bucket, take
+from delivery.policy.pace import Pace
+from kernel.token_bucket import Bucket, take
 
 ENDPOINTS_LEAST = 8  # asked in one claim, if so many have something due
 ROWS_WANTED = 12  # of one endpoint at a time: enough to use its connections again, few enough to be fair
@@ -40,6 +43,7 @@ class _Admitted:
     config: Config
     room: int
     is_probe: bool
+    test_id: int | None = None  # goes out whatever holds the endpoint
 
 
 class Claimer:
@@ -106,7 +110,9 @@ class Claimer:
         grants = self._grants(endpoints, slots, promises)
         by_endpoint = {grant.config.id: grant for grant in grants}
         rows: list[claims.ClaimedRow] = []
-        parked = 0
+        for grant in [grant for grant in grants if grant.test_id is not None]:
+            rows += claims.claim_test(grant.config.id, grant.test_id or 0, token, grant.config.lease_seconds)
+        tests, parked = {row[0] for row in rows}, 0
         for (in_order, lease_seconds), rooms in _alike(grants).items():
             if in_order:
                 taken, waiting = claims.claim_in_order(rooms, token, lease_seconds, self._floor, memory)
@@ -116,11 +122,14 @@ class Claimer:
             rows += taken
             if large := sum(large_bytes_of(row[8]) for row in taken):
                 memory = replace(memory, free=memory.free - large, is_empty=False)
-        most = sum(grant.room for grant in grants)
+        most = sum(grant.room for grant in grants) + len(tests)
         if len(rows) > most:
             raise AssertionError(f"claimed {len(rows)} of at most {most}")
-        began_at = self._note(grants, rows, token)
-        claimed = [parts_of(row, token, by_endpoint[row[1]].config, by_endpoint[row[1]].is_probe) for row in rows]
+        began_at = self._note(grants, [row for row in rows if row[0] not in tests], token)
+        claimed = [
+            parts_of(row, token, by_endpoint[row[1]].config, by_endpoint[row[1]].is_probe and row[0] not in tests)
+            for row in rows
+        ]
         for one in claimed:
             one.began_at = began_at
         return claimed, parked
@@ -130,17 +139,19 @@ class Claimer:
         grants, able = [], []
         for locked in endpoints:
             config = configs.get(locked.endpoint_id)
-            if locked.endpoint_id in self.configs.held | self.configs.without_secret:
+            pk, config = locked.endpoint_id, configs.get(locked.endpoint_id)
+            if pk in self.configs.without_secret or (pk in self.configs.held and not (config and locked.test_id)):
+                continue
                 continue
             if config is None:
-                claims.note_unusable(locked.endpoint_id, Kind.SETTINGS, UNUSABLE_PAUSE_SECONDS)
+                claims.note_unusable(pk, Kind.SETTINGS, UNUSABLE_PAUSE_SECONDS)
             elif promises.give(config.owner, config.id, 1):
                 able.append((locked, config))
         share = max(1, slots // max(1, len(able)))
         for locked, config in able:
             grant = _grant(locked, config, promises.give(config.owner, config.id, share))
-            if grant.room:
-                promises.took(config.owner, config.id, grant.room)
+            if grant.room or grant.test_id is not None:
+                promises.took(config.owner, config.id, grant.room + (grant.test_id is not None))
                 grants.append(grant)
         return grants
 
@@ -164,10 +175,15 @@ def large_bytes_of(payload: bytes) -> int:
 
 def _grant(endpoint: LockedEndpoint, config: Config, share: int) -> _Admitted:
     admitted = admission(_breaker_of(endpoint), endpoint.now)
-    room = {Admission.SEND: share, Admission.PROBE: min(1, share), Admission.HOLD: 0}[admitted]
-    if config.rate is not None and room:
-        room, _ = take(Bucket(endpoint.tokens, endpoint.tokens_at), config.rate, endpoint.now, room)
-    return _Admitted(endpoint, config, room, admitted is Admission.PROBE)
+    share = max(0, share - (endpoint.test_id is not None))
+    room = 0
+    if endpoint.is_open:
+        room = {Admission.SEND: share, Admission.PROBE: min(1, share), Admission.HOLD: 0}[admitted]
+    pace = Pace.of(endpoint)
+    room = paces.room(pace, room)
+    if room and (rate := paces.limit(config.rate, pace, endpoint.now)) is not None:
+        room, _ = take(Bucket(endpoint.tokens, endpoint.tokens_at), rate, endpoint.now, room)
+    return _Admitted(endpoint, config, room, admitted is Admission.PROBE, endpoint.test_id)
 
 
 def _alike(grants: list[_Admitted]) -> dict[tuple[bool, float], list[Quota]]:
@@ -196,11 +212,14 @@ def _change(grant: _Admitted, count: int, token: UUID) -> tuple[object, ...] | N
     """The health row after `count` rows were claimed, or None where nothing changes."""
     endpoint, config = grant.endpoint, grant.config
     bucket, breaker = Bucket(endpoint.tokens, endpoint.tokens_at), _breaker_of(endpoint)
-    if config.rate is not None:
-        _, bucket = take(bucket, config.rate, endpoint.now, count)
+    pace, now = Pace.of(endpoint), endpoint.now
+    rate = paces.limit(config.rate, pace, now)
+    if rate is not None:
+        _, bucket = take(bucket, rate, now, count)
+    pace = paces.sent(pace, count, now, probe_until=now + timedelta(seconds=config.lease_seconds))
     if grant.is_probe:
         breaker = take_probe(breaker, now=endpoint.now, token=token, lease_seconds=config.lease_seconds) or breaker
-    if config.rate is None and not grant.is_probe:
+    if rate is None and not grant.is_probe:
         return None
     return (
         bucket.tokens,
@@ -208,5 +227,10 @@ def _change(grant: _Admitted, count: int, token: UUID) -> tuple[object, ...] | N
         str(breaker.breaker_state),
         breaker.probe_token,
         breaker.probe_until,
+        pace.per_second,
+        pace.ceiling,
+        pace.clock,
+        pace.sent,
+        pace.probe_until,
         config.id,
     )

@@ -26,6 +26,7 @@ from uuid import UUID
 import psycopg
 from django.db import connection
 
+from delivery.policy.pace import FIELDS
 from delivery.states import AWAITS_TURN
 
 SCAN_LEAST, SCAN_MOST = 64, 512
@@ -73,12 +74,34 @@ class LockedEndpoint:
     probe_until: datetime | None
     tokens: float | None
     tokens_at: datetime | None
+    pace_per_second: float | None
+    pace_ceiling: float | None
+    pace_clock: float
+    pace_sent: int
+    pace_lowered_at: datetime | None
+    pace_probe_until: datetime | None
+    throttle_streak: int
+    throttle_status: int
+    test_id: int | None
+    is_open: bool  # False: only the test may go
     now: datetime
 
 
+_PACE_FIELDS = ", ".join(FIELDS)
+# Tokens a second: the endpoint's own limit or the learned pace, whichever is slower. LEAST passes NULL by.
+_PER_SECOND = "LEAST(e.rate_per_minute / 60.0::float8, h.pace_per_second)"
+_OPEN = f"""NOT e.is_held
+          AND (h.throttled_until IS NULL OR h.throttled_until <= statement_timestamp())
+          AND (h.pace_probe_until IS NULL OR h.pace_probe_until <= statement_timestamp())
+          AND (h.breaker_state = 'closed'
+               OR (h.breaker_state = 'open' AND (h.probe_at IS NULL OR h.probe_at <= statement_timestamp()))
+               OR (h.breaker_state = 'half_open'
+                   AND (h.probe_until IS NULL OR h.probe_until <= statement_timestamp())))
+          AND ({_PER_SECOND} IS NULL OR h.tokens IS NULL OR h.tokens_at IS NULL
+               OR h.tokens + extract(epoch FROM statement_timestamp() - h.tokens_at) * {_PER_SECOND} >= 1)"""
 # One probe of the due index for each endpoint with something waiting. `m` is asked for only where fewer than wanted
 # were found: otherwise the scan is not walked further than needed.
-_FIND = """
+_FIND = f"""
 WITH RECURSIVE scan(endpoint_id, due_at, step) AS (
     (SELECT d.endpoint_id, d.next_attempt_at, 1 FROM delivery_delivery d
      WHERE d.state IN ('pending', 'failed') AND d.endpoint_id > %(after)s AND d.endpoint_id <= %(until)s
@@ -94,16 +117,12 @@ WITH RECURSIVE scan(endpoint_id, due_at, step) AS (
 ), held AS MATERIALIZED (
     SELECT l.* FROM scan s CROSS JOIN LATERAL (
         SELECT h.endpoint_id, e.version, h.breaker_state, h.consecutive_failures, h.cooldown_seconds, h.opened_at,
-               h.probe_at, h.probe_token, h.probe_until, h.tokens, h.tokens_at
+               h.probe_at, h.probe_token, h.probe_until, h.tokens, h.tokens_at, {_PACE_FIELDS}, h.test_id,
+               o.is_open
         FROM delivery_endpointhealth h JOIN delivery_endpoint e ON e.id = h.endpoint_id
-        WHERE h.endpoint_id = s.endpoint_id AND e.id = s.endpoint_id AND NOT e.is_held
-          AND (h.throttled_until IS NULL OR h.throttled_until <= statement_timestamp())
-          AND (h.breaker_state = 'closed'
-               OR (h.breaker_state = 'open' AND (h.probe_at IS NULL OR h.probe_at <= statement_timestamp()))
-               OR (h.breaker_state = 'half_open'
-                   AND (h.probe_until IS NULL OR h.probe_until <= statement_timestamp())))
-          AND (e.rate_per_minute IS NULL OR h.tokens IS NULL OR h.tokens_at IS NULL
-               OR h.tokens + extract(epoch FROM statement_timestamp() - h.tokens_at) * e.rate_per_minute / 60.0 >= 1)
+             CROSS JOIN LATERAL (SELECT {_OPEN} AS is_open) o
+        WHERE h.endpoint_id = s.endpoint_id AND e.id = s.endpoint_id
+          AND (o.is_open OR (h.test_id IS NOT NULL AND e.deleted_at IS NULL))
         FOR NO KEY UPDATE OF h SKIP LOCKED
     ) l
     WHERE s.due_at <= statement_timestamp()
@@ -113,7 +132,7 @@ SELECT m.last_id, clock_timestamp(), held.*
 FROM (SELECT CASE WHEN (SELECT count(*) FROM held) < %(most)s
                   THEN (SELECT max(endpoint_id) FROM scan HAVING count(*) >= %(steps)s) END AS last_id) m
 LEFT JOIN held ON true
-"""
+"""  # noqa: S608 - constants only
 
 
 @dataclass(slots=True)
@@ -145,11 +164,12 @@ _TAKE = """
         next_attempt_at = clock_timestamp() + %(lease)s * interval '1 second'
     WHERE d.id = ANY(ARRAY(SELECT c.id FROM chosen c))
     RETURNING d.id, d.endpoint_id, d.attempt_count, d.throttle_count, d.rescue_count, d.ordering_key,
-              d.try_count, d.redrive_count
+              d.try_count, d.redrive_count, d.throttled_at
 ), sent AS (
     SELECT t.id, t.endpoint_id, t.attempt_count, t.throttle_count, t.rescue_count, t.ordering_key,
            (extract(epoch FROM clock_timestamp() - c.due) * 1000)::float8 AS waited_ms,
-           c.uid, c.payload, c.correlation_id, t.try_count, t.redrive_count
+           c.uid, c.payload, c.correlation_id, t.try_count, t.redrive_count,
+           extract(epoch FROM t.throttled_at)::float8 AS throttled_since
     FROM taken t JOIN chosen c ON c.id = t.id
 )"""
 _TURNS = """
@@ -228,8 +248,8 @@ class Quota:
 
 
 # id, endpoint_id, attempt_count, throttle_count, rescue_count, ordering_key, waited_ms, uid, payload, correlation_id,
-# try_count, redrive_count
-ClaimedRow = tuple[int, int, int, int, int, str, float, str, bytes, str, int, int]
+# try_count, redrive_count, throttled_since
+ClaimedRow = tuple[int, int, int, int, int, str, float, str, bytes, str, int, int, float | None]
 
 
 @dataclass(slots=True)
@@ -250,6 +270,20 @@ def claim(
 ) -> list[ClaimedRow]:
     """Lease due rows of the endpoints whose health rows this transaction holds. Never more than their rooms."""
     return execute(_CLAIM, _parameters(rooms, token, lease_seconds, floor, memory)).fetchall()
+
+
+_CLAIM_TEST = f"""WITH chosen AS MATERIALIZED (
+    SELECT d.id, d.next_attempt_at AS due, v.uid, v.payload, v.correlation_id
+    FROM delivery_delivery d JOIN delivery_event v ON v.id = d.event_id
+    WHERE d.id = %(id)s AND d.state IN ('pending', 'failed') FOR NO KEY UPDATE OF d SKIP LOCKED
+){_TAKE}
+SELECT * FROM sent"""  # noqa: S608 - constants only
+
+
+def claim_test(endpoint_id: int, test_id: int, token: UUID, lease_seconds: float) -> list[ClaimedRow]:
+    """Lease a test that goes out beside the queue, and forget that it was asked for."""
+    execute("UPDATE delivery_endpointhealth SET test_id = NULL WHERE endpoint_id = %s", [endpoint_id])
+    return execute(_CLAIM_TEST, {"id": test_id, "token": token, "lease": lease_seconds}).fetchall()
 
 
 def claim_in_order(
@@ -301,6 +335,7 @@ WITH given AS MATERIALIZED (
 )
 UPDATE delivery_delivery d
 SET state = g.state, attempt_count = LEAST(d.attempt_count::int + g.cost, 32767), throttle_count = g.throttle_count,
+    throttled_at = CASE WHEN g.throttle_count > 0 THEN COALESCE(d.throttled_at, statement_timestamp()) END,
     rescue_count = g.rescue_count, try_count = LEAST(d.try_count::int + 1, 32767), lease_token = NULL,
     leased_until = NULL,
     next_attempt_at = clock_timestamp() + g.delay * interval '1 second',
@@ -337,30 +372,37 @@ def copy_attempts(lines: str) -> None:
 
 _HEALTH_FIELDS = (
     "breaker_state, consecutive_failures, cooldown_seconds, opened_at, probe_at, probe_token, probe_until, "
-    "refusal_kind, refusal_count, throttled_until, last_success_at, last_failure_at, p95_ms, own_fault_kind, "
-    "own_fault_count, own_fault_since"
+    f"refusal_kind, refusal_count, {_PACE_FIELDS}, throttled_until, last_success_at, last_failure_at, wait_reason, "
+    "tokens, tokens_at, p95_ms, own_fault_kind, own_fault_count, own_fault_since"
 )
 _LOCK_HEALTH = f"""
 SELECT endpoint_id, clock_timestamp(), {_HEALTH_FIELDS} FROM delivery_endpointhealth
 WHERE endpoint_id = ANY(%(all)s::bigint[]) AND (
     endpoint_id = ANY(%(wanted)s::bigint[]) OR breaker_state <> 'closed' OR consecutive_failures > 0
-    OR refusal_count > 0 OR own_fault_count > 0 OR last_success_at IS NULL
+    OR refusal_count > 0 OR own_fault_count > 0 OR pace_probe_until IS NOT NULL OR throttle_streak > 0
+    OR last_success_at IS NULL
     OR last_success_at < statement_timestamp() - interval '5 seconds')
 ORDER BY endpoint_id FOR NO KEY UPDATE
 """  # noqa: S608 - constants only
 _SAVE_HEALTH = """
 UPDATE delivery_endpointhealth SET breaker_state = %s, consecutive_failures = %s, cooldown_seconds = %s,
     opened_at = %s, probe_at = %s, probe_token = %s, probe_until = %s, refusal_kind = %s, refusal_count = %s,
-    throttled_until = %s, last_success_at = %s, last_failure_at = %s, own_fault_kind = %s, own_fault_count = %s,
-    own_fault_since = %s
+    pace_per_second = %s, pace_ceiling = %s, pace_clock = %s, pace_sent = %s, pace_lowered_at = %s,
+    pace_probe_until = %s, throttle_streak = %s, throttle_status = %s,
+    throttled_until = %s, last_success_at = %s, last_failure_at = %s, wait_reason = %s, tokens = %s, tokens_at = %s,
+    own_fault_kind = %s, own_fault_count = %s, own_fault_since = %s
 WHERE endpoint_id = %s
 """
 
 
-def lock_endpoints(ids: Iterable[int]) -> None:
-    execute(
-        "SELECT id FROM delivery_endpoint WHERE id = ANY(%s::bigint[]) ORDER BY id FOR NO KEY UPDATE", [literal(ids)]
+def lock_endpoints(ids: Iterable[int]) -> set[int]:
+    """Lock them in order; returns those that need attention already."""
+    rows = execute(
+        "SELECT id, attention_at IS NOT NULL FROM delivery_endpoint WHERE id = ANY(%s::bigint[]) "
+        "ORDER BY id FOR NO KEY UPDATE",
+        [literal(ids)],
     )
+    return {row[0] for row in rows if row[1]}
 
 
 def lock_health(everyone: Iterable[int], wanted: Iterable[int]) -> list[tuple[Any, ...]]:
@@ -376,7 +418,9 @@ def save_health(rows: Sequence[tuple[Any, ...]]) -> None:
 
 _SAVE_TURNS = """
 UPDATE delivery_endpointhealth
-SET tokens = %s, tokens_at = %s, breaker_state = %s, probe_token = %s, probe_until = %s WHERE endpoint_id = %s
+SET tokens = %s, tokens_at = %s, breaker_state = %s, probe_token = %s, probe_until = %s,
+    pace_per_second = %s, pace_ceiling = %s, pace_clock = %s, pace_sent = %s, pace_probe_until = %s
+WHERE endpoint_id = %s
 """
 
 
@@ -388,7 +432,7 @@ def save_admissions(rows: Sequence[tuple[Any, ...]]) -> None:
 
 _UNUSABLE = """
 UPDATE delivery_endpointhealth SET own_fault_kind = %s, own_fault_count = own_fault_count + 1,
-    own_fault_since = COALESCE(own_fault_since, clock_timestamp()),
+    own_fault_since = COALESCE(own_fault_since, clock_timestamp()), test_id = NULL, wait_reason = 'unusable',
     throttled_until = GREATEST(throttled_until, clock_timestamp() + %s::float8 * interval '1 second')
 WHERE endpoint_id = %s
 """
@@ -465,7 +509,7 @@ def earliest_due(slack_seconds: float) -> datetime:
     return row[0] if row and row[0] is not None else LONG_AGO
 
 
-_NEXT_DUE = """
+_NEXT_DUE = f"""
 WITH RECURSIVE scan(endpoint_id, due_at, step) AS (
     (SELECT d.endpoint_id, d.next_attempt_at, 1 FROM delivery_delivery d
      WHERE d.state IN ('pending', 'failed') ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1)
@@ -476,14 +520,13 @@ WITH RECURSIVE scan(endpoint_id, due_at, step) AS (
         ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1
     ) n WHERE s.step < %(steps)s
 )
-SELECT extract(epoch FROM min(GREATEST(s.due_at, h.throttled_until,
+SELECT extract(epoch FROM min(GREATEST(s.due_at, h.throttled_until, h.pace_probe_until,
     CASE h.breaker_state WHEN 'open' THEN h.probe_at WHEN 'half_open' THEN h.probe_until END,
-    CASE WHEN e.rate_per_minute IS NOT NULL AND h.tokens < 1
-         THEN h.tokens_at + (1 - h.tokens) * 60.0 / e.rate_per_minute * interval '1 second' END
+    CASE WHEN h.tokens < 1 THEN h.tokens_at + (1 - h.tokens) / {_PER_SECOND} * interval '1 second' END
 )) - clock_timestamp())::float8
 FROM scan s JOIN delivery_endpoint e ON e.id = s.endpoint_id JOIN delivery_endpointhealth h ON h.endpoint_id = e.id
 WHERE NOT e.is_held AND s.due_at < statement_timestamp() + %(horizon)s * interval '1 second'
-"""
+"""  # noqa: S608 - constants only
 
 
 def next_due_in(horizon_seconds: float) -> float | None:

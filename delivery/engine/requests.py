@@ -27,11 +27,11 @@ from delivery.policy.breaker import BreakerPolicy
 from delivery.policy.headers import header_lines
 from delivery.policy.outcomes import BodyRule
 from delivery.policy.postback import Template, render
-from delivery.policy.ratelimit import Rate
 from delivery.policy.retry import Schedule, schedule_for
 from delivery.states import RequestForm
 from kernel import exact_numbers
 from kernel.secrets import UndecryptableSecret
+from kernel.token_bucket import Rate
 
 LEASE_FACTOR = 3  # well above the transfer's own deadline, and still a crash is rescued soon
 LEASE_STEP_SECONDS = 15.0  # leases come in few sizes, since a claim's statement has one
@@ -96,6 +96,7 @@ class Claimed:
     is_probe: bool
     try_count: int = 0  # before this attempt, over its whole life
     cycle: int = 0
+    throttled_since: float | None = None  # Unix seconds; None where it was not told to wait the last time
     began_at: float = 0.0  # Unix seconds by the database's clock
     key_ids: str = ""
     signed_at: int = 0
@@ -111,7 +112,7 @@ class Configs:
     """The process's settings of endpoints, by id and version.
 
     They are read after the claim has looked which endpoints are live, and one may be held or deleted in between:
-    `of` leaves those out. `held` and `without_secret` name what it left out for that reason.
+    `held` and `without_secret` name those of the last `of` that were; a held one is kept for a test alone.
     """
 
     def __init__(self) -> None:
@@ -150,7 +151,7 @@ class Configs:
                 self.held.add(endpoint.pk)
             elif not endpoint.secret:
                 self.without_secret.add(endpoint.pk)
-            else:
+            if endpoint.secret:
                 self._known[endpoint.pk] = config_of(endpoint)
 
 
@@ -258,8 +259,8 @@ def _safe(correlation_id: str) -> str:
 
 def parts_of(row: tuple[Any, ...], token: UUID, config: Config, is_probe: bool) -> Claimed:
     """A claimed row (`claims.ClaimedRow`) with its endpoint's settings."""
-    pk, _, attempts, throttles, rescues, key, waited_ms, uid, payload, correlation_id, tries, cycle = row
+    pk, _, attempts, throttles, rescues, key, waited_ms, uid, payload, correlation_id, tries, cycle, since = row
     return Claimed(
         pk, token, config, attempts, throttles, rescues, key, milliseconds(waited_ms), uid, payload, correlation_id,
-        is_probe, tries, cycle,
+        is_probe, tries, cycle, since,
     )  # fmt: skip

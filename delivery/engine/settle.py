@@ -15,16 +15,18 @@ import structlog
 from django.db import DatabaseError, transaction
 
 from delivery import lifecycle
-from delivery.engine import claims
+from delivery.engine import claims, pacing
 from delivery.engine.attempts import line_of
 from delivery.engine.bounds import DELAY_MOST, small, text, whole, within
-from delivery.engine.verdicts import Verdict
+from delivery.engine.verdicts import Verdict, held_back
 from delivery.latency import Recorder
 from delivery.policy import breaker as breakers
 from delivery.policy import holds, own_faults
+from delivery.policy import pace as paces
 from delivery.policy.outcomes import DecisionKind, Failure
-from delivery.states import State
+from delivery.states import State, WaitReason
 from kernel.live_hints import touched
+from kernel.token_bucket import Bucket
 
 SUCCESS_NOTED_SECONDS = 5.0
 log = structlog.get_logger(__name__)
@@ -38,19 +40,25 @@ class Health:
     now: datetime
     breaker: breakers.Breaker
     streak: holds.Streak
+    pace: paces.Pace
     throttled_until: datetime | None
     last_success_at: datetime | None
     last_failure_at: datetime | None
+    wait_reason: str
+    bucket: Bucket
     p95_ms: float | None
     own_faults: own_faults.OwnFaults
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> Health:
-        policies = breakers.Breaker(*row[2:9]), holds.Streak(*row[9:11])
-        return cls(row[0], row[1], *policies, *row[11:15], own_faults.OwnFaults(*row[15:18]))  # type: ignore[call-arg]
+        breaker, streak, pace = breakers.Breaker(*row[2:9]), holds.Streak(*row[9:11]), paces.Pace(*row[11:19])
+        until, success, failure, reason, tokens, tokens_at, p95_ms = row[19:26]
+        faults = own_faults.OwnFaults(*row[26:29])
+        bucket = Bucket(tokens, tokens_at)
+        return cls(row[0], row[1], breaker, streak, pace, until, success, failure, reason, bucket, p95_ms, faults)
 
     def saved(self) -> tuple[Any, ...]:
-        b = self.breaker
+        b, p = self.breaker, self.pace
         return (
             str(b.breaker_state),
             whole(b.consecutive_failures),
@@ -59,13 +67,24 @@ class Health:
             b.probe_at,
             b.probe_token,
             b.probe_until,
-            text(self.streak.refusal_kind, 30),
+            text(self.streak.refusal_kind, 200),
             whole(self.streak.refusal_count),
+            p.per_second,
+            p.ceiling,
+            p.clock,
+            whole(p.sent),
+            p.lowered_at,
+            p.probe_until,
+            whole(p.streak),
+            small(p.status),
             self.throttled_until,
             self.last_success_at,
             self.last_failure_at,
+            self.wait_reason,
+            self.bucket.tokens,
+            self.bucket.tokens_at,
             self.own_faults.kind,
-            self.own_faults.count,
+            whole(self.own_faults.count),
             self.own_faults.since,
             self.endpoint_id,
         )
@@ -82,11 +101,12 @@ def settle(verdicts: Sequence[Verdict], recorder: Recorder, worker: str) -> int:
             or v.decision.kind is DecisionKind.GONE
             or _own_fault(v) in own_faults.OF_THE_ENDPOINT
         }
-        if may_hold:
-            claims.lock_endpoints(sorted(may_hold))
+        attended = claims.lock_endpoints(sorted(may_hold)) if may_hold else set()
         everyone = {v.claimed.config.id for v in verdicts}
         wanted = {v.claimed.config.id for v in verdicts if _concerns_health(v)}
         locked = [Health.of(row) for row in claims.lock_health(everyone, wanted)]
+        if may_hold:
+            _hold_back(verdicts, {health.endpoint_id: health.streak for health in locked}, attended)
         kept = claims.settle(_columns(verdicts))
         ours = [verdict for verdict in verdicts if verdict.claimed.id in kept]
         claims.copy_attempts("".join([line_of(verdict, worker) for verdict in ours]))
@@ -127,6 +147,20 @@ def _note_health(verdict: Verdict) -> None:
     endpoint_id = verdict.claimed.config.id
     claims.lock_endpoints([endpoint_id])
     _update_health([Health.of(row) for row in claims.lock_health([endpoint_id], [endpoint_id])], [verdict])
+
+
+def _hold_back(verdicts: Sequence[Verdict], streaks: dict[int, holds.Streak], attended: set[int]) -> None:
+    """Five refusals in a row are dead letters; what comes behind them, or after the hold, waits."""
+    for verdict in verdicts:
+        pk = verdict.claimed.config.id
+        before = streaks.get(pk, holds.NO_STREAK)
+        if verdict.decision.is_refusal and (before.needs_attention or pk in attended):
+            held_back(verdict)
+        streaks[pk] = _streak_after(before, verdict)
+
+
+def _streak_after(streak: holds.Streak, verdict: Verdict) -> holds.Streak:
+    return holds.after_attempt(streak, verdict.decision, verdict.status, was_sent=verdict.result is not None)
 
 
 def _id_of(verdict: Verdict) -> int:
@@ -204,19 +238,33 @@ def _after_attempt(health: Health, verdict: Verdict) -> None:
         now=now,
         probe_token=claimed.token if claimed.is_probe else None,
     )
-    health.streak = holds.after_attempt(health.streak, decision, verdict.status)
+    health.streak = _streak_after(health.streak, verdict)
     if decision.kind is DecisionKind.SUCCESS:
         if health.last_success_at is None or (now - health.last_success_at).total_seconds() > SUCCESS_NOTED_SECONDS:
             health.last_success_at = now
     elif decision.kind is not DecisionKind.OURS:
         health.last_failure_at = now
-    if verdict.pause_seconds:
-        until = now + timedelta(seconds=within(verdict.pause_seconds, DELAY_MOST))
-        health.throttled_until = max(until, health.throttled_until or until)
+    _pace(health, verdict)
     if decision.kind is DecisionKind.GONE:
         lifecycle.disable_endpoint(claimed.config.id, reason="The receiver answered 410: it is gone for good.")
     elif decision.is_refusal and health.streak.needs_attention:
-        lifecycle.need_attention(claimed.config.id, reason=holds.hold_reason(health.streak, verdict.status))
+        lifecycle.need_attention(claimed.config.id, reason=holds.hold_reason(health.streak))
+
+
+def _pace(health: Health, verdict: Verdict) -> None:
+    """What the answer says of how fast we may send. Our own faults say nothing."""
+    claimed, decision = verdict.claimed, verdict.decision
+    began_at = datetime.fromtimestamp(claimed.began_at, UTC)
+    if decision.kind is DecisionKind.THROTTLE:
+        told = decision.pause_endpoint_seconds
+        answer = pacing.Throttled(claimed.config.id, claimed.config.schedule, told, verdict.status, began_at)
+        before = health.throttled_until
+        health.pace, health.throttled_until, bucket = pacing.after_throttled(health.pace, before, answer, health.now)
+        health.bucket = bucket or health.bucket
+        if health.throttled_until != before:
+            health.wait_reason = WaitReason.THROTTLED.value
+    elif decision.kind is not DecisionKind.OURS and paces.is_news(health.pace, began_at):
+        health.pace = paces.let_pass(health.pace)
 
 
 def _own_fault(verdict: Verdict) -> own_faults.Kind | None:
@@ -236,7 +284,8 @@ def _note_own_fault(health: Health, verdict: Verdict) -> bool:
     if kind is None:
         return False
     until = now + timedelta(seconds=own_faults.pause_seconds(health.own_faults, now))
-    health.throttled_until = max(until, health.throttled_until or until)
+    if health.throttled_until is None or until > health.throttled_until:
+        health.throttled_until, health.wait_reason = until, WaitReason.OWN_FAULT.value
     if own_faults.needs_attention(health.own_faults):
         lifecycle.need_attention(verdict.claimed.config.id, reason=own_faults.hold_reason(health.own_faults))
     return own_faults.opens_breaker(health.own_faults, now)

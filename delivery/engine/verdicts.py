@@ -20,6 +20,7 @@ POISON = "poison"
 POISON_RESCUES = 5
 MAX_ERROR = 300
 MAY_HAVE_IT = "The request was sent: the receiver may have it."
+THROTTLES_COUNTED = 32_000  # the column holds no more
 
 
 _DELIVERED = State.DELIVERED.value
@@ -42,7 +43,6 @@ class Verdict:
     outcome: str = ""
     error: str = ""
     fingerprint: str = ""
-    pause_seconds: float = 0.0
 
     @property
     def status(self) -> int:
@@ -89,6 +89,12 @@ def unbuildable(claimed: Claimed, error: Exception, rng: random.Random) -> Verdi
         verdict.state, verdict.outcome = State.DEAD_LETTER.value, POISON
         verdict.fingerprint = fingerprint(claimed.config.id, POISON, None, verdict.error)
     return verdict
+
+
+def held_back(verdict: Verdict) -> None:
+    """Its endpoint is held for refusals like this one: it waits, as it was, instead of being a dead letter too."""
+    verdict.state, verdict.cost, verdict.fingerprint = State.FAILED.value, 0, ""
+    verdict.throttle_count = verdict.claimed.throttle_count
 
 
 def refused_by_template(claimed: Claimed, detail: str) -> Verdict:
@@ -140,13 +146,13 @@ def _spend(verdict: Verdict, config: Config, rng: random.Random) -> None:
 
 
 def _throttle(verdict: Verdict, config: Config, rng: random.Random) -> None:
-    told = verdict.decision.pause_endpoint_seconds
-    times = verdict.claimed.throttle_count + 1
-    verdict.throttle_count = times
-    verdict.pause_seconds = told if told is not None else config.schedule.delay(times, rng)
-    if times > config.max_attempts:
-        _spend(verdict, config, rng)
-    verdict.delay = max(verdict.delay, verdict.pause_seconds)
+    """Costs no attempt, however often: what bounds it is its age."""
+    claimed, times = verdict.claimed, verdict.claimed.throttle_count + 1
+    verdict.throttle_count = min(times, THROTTLES_COUNTED)
+    verdict.delay = retry.throttle_wait(config.schedule, verdict.decision.pause_endpoint_seconds, times, rng)
+    since = claimed.throttled_since
+    if since is not None and claimed.began_at - since >= config.schedule.throttle_window_seconds(config.max_attempts):
+        verdict.state, verdict.cost = State.DEAD_LETTER.value, 1
 
 
 def _permanent(verdict: Verdict, config: Config, rng: random.Random) -> None:

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("delivery", "0006_attempt_cycle"),
+        ("delivery", "0007_endpoint_pace"),
     ]
 
     operations = [

@@ -1,30 +1,36 @@
 """Hold, do not burn: when refusals in a row say that the configuration is wrong, not the delivery.
 
-Pure. Five refusals of one kind hold the endpoint, so that a rotated credential costs five dead letters and not ten
-thousand. It decides; the lifecycle holds and raises the alert.
+Pure. Five refusals of whatever sort hold the endpoint, so that a rotated credential costs five dead letters and not
+ten thousand: what is refused beyond them, or was in the air by then, waits. It decides; the lifecycle holds and raises
+the alert.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from delivery.policy.outcomes import Decision, Outcome
 
 REFUSALS_TO_HOLD = 5
+FIELD_MISSING = "postback field missing"
 
 _ADVICE = {
-    401: "Its credentials have probably been rotated: correct the endpoint's headers or secret",
-    403: "Its permissions have probably changed: correct the endpoint's headers or secret",
-    404: "The URL is probably wrong: correct it",
-    405: "It does not take this method: correct the endpoint's method or URL",
-    413: "It does not take payloads of this size: ask the receiver",
-    415: "It does not take this content type: ask the receiver",
+    "rejected 401": "Its credentials have probably been rotated: correct the endpoint's headers or secret",
+    "rejected 403": "Its permissions have probably changed: correct the endpoint's headers or secret",
+    "rejected 404": "The URL is probably wrong: correct it",
+    "rejected 405": "It does not take this method: correct the endpoint's method or URL",
+    "rejected 413": "It does not take payloads of this size: ask the receiver",
+    "rejected 415": "It does not take this content type: ask the receiver",
+    "redirect": "The receiver moved: put its new address into the endpoint's URL",
+    "blocked": "We may not call that address: correct the URL, or allow it in DELIVERY_ALLOWED_NETWORKS",
+    FIELD_MISSING: "The events lack what its template needs: correct it, or what it does about missing fields",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Streak:
-    """Refusals of one kind in a row, as stored in EndpointHealth."""
+    """Refusals in a row, as stored in EndpointHealth: how many, and the kinds of the first five, commas between."""
 
     refusal_kind: str = ""
     refusal_count: int = 0
@@ -33,26 +39,43 @@ class Streak:
     def needs_attention(self) -> bool:
         return self.refusal_count >= REFUSALS_TO_HOLD
 
+    @property
+    def kinds(self) -> Counter[str]:
+        return Counter(kind for kind in self.refusal_kind.split(", ") if kind)
+
 
 NO_STREAK = Streak()
 
 
-def kind_of(decision: Decision, status: int) -> str:
-    """The kind of a refusal: outcome and status, e.g. "rejected 401"; a body rule's is "refused"."""
+def kind_of(decision: Decision, status: int, *, was_sent: bool = True) -> str:
+    """The kind of a refusal: its outcome, with the status of a rejection, e.g. "rejected 401"."""
+    if not was_sent:
+        return FIELD_MISSING
     return f"{decision.outcome} {status}" if decision.outcome is Outcome.REJECTED else str(decision.outcome)
 
 
-def after_attempt(streak: Streak, decision: Decision, status: int) -> Streak:
-    """A success ends the streak, another kind begins a new one; time-outs and throttling say nothing about it."""
+def after_attempt(streak: Streak, decision: Decision, status: int, *, was_sent: bool = True) -> Streak:
+    """A success ends the streak, a refusal of any kind goes on with it; time-outs and throttling say nothing."""
     if decision.is_success:
         return NO_STREAK if streak.refusal_count else streak
     if not decision.is_refusal:
         return streak
-    kind = kind_of(decision, status)
-    return Streak(kind, streak.refusal_count + 1 if kind == streak.refusal_kind else 1)
+    if streak.needs_attention:
+        return Streak(streak.refusal_kind, streak.refusal_count + 1)
+    kind = kind_of(decision, status, was_sent=was_sent)
+    return Streak(f"{streak.refusal_kind}, {kind}".lstrip(", "), streak.refusal_count + 1)
 
 
-def hold_reason(streak: Streak, status: int = 0) -> str:
-    """What the operator reads, with what to do next."""
-    advice = _ADVICE.get(status, "Look at the last answers and correct the endpoint")
-    return f"{streak.refusal_count} answers in a row were “{streak.refusal_kind}”. {advice}, then press Resume."
+def hold_reason(streak: Streak) -> str:
+    """What the operator reads: the refusals by their sort, and what to do next."""
+    kinds = streak.kinds
+    if len(kinds) == 1:
+        (kind,) = kinds
+        what = "attempts" if kind in (FIELD_MISSING, Outcome.BLOCKED) else "answers"
+        return f"{streak.refusal_count} {what} in a row were “{kind}”. {_advice(kind)}, then press Resume."
+    mix = ", ".join(f"{count} × {kind}" for kind, count in kinds.most_common())
+    return f"{streak.refusal_count} refusals in a row: {mix}. {_advice('')}, then press Resume."
+
+
+def _advice(kind: str) -> str:
+    return _ADVICE.get(kind, "Look at the last answers and correct the endpoint")

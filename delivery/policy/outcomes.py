@@ -6,15 +6,14 @@ at a payload. The words of `Outcome` are shown to operators, stored on attempts 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-MAX_RETRY_AFTER_SECONDS = 24 * 3600
+from kernel.retry_after import seconds_to_wait
+
 TRANSIENT_STATUS = frozenset({408, 425})
 PERMANENT_5XX = frozenset({501, 505})
 
@@ -64,7 +63,7 @@ class DecisionKind(StrEnum):
 
 SUCCESSES = frozenset({Outcome.DELIVERED, Outcome.DUPLICATE})
 BREAKER_COUNTS = frozenset({Outcome.TIMEOUT, Outcome.CONNECTION, Outcome.DNS, Outcome.TLS, Outcome.SERVER_ERROR})
-REFUSALS = frozenset({Outcome.REJECTED, Outcome.REFUSED})
+REFUSALS = frozenset({Outcome.REJECTED, Outcome.REFUSED, Outcome.REDIRECT, Outcome.BLOCKED})
 
 EXPLANATIONS: dict[Outcome, str] = {
     Outcome.DELIVERED: "The receiver accepted it.",
@@ -147,6 +146,7 @@ class Decision:
 
     @property
     def is_refusal(self) -> bool:
+        """A permanent no, of whatever sort; five in a row hold the endpoint (see `holds`)."""
         return self.outcome in REFUSALS and self.kind is DecisionKind.PERMANENT
 
 
@@ -175,8 +175,8 @@ def classify(
     if 200 <= status < 300:
         return _by_body(body_rule, body_head, body_is_whole) if body_rule else _DELIVERED
     if status == 429:
-        return Decision(Outcome.THROTTLED, DecisionKind.THROTTLE, parse_retry_after(retry_after, now))
-    if status == 503 and (wait := parse_retry_after(retry_after, now)) is not None:
+        return Decision(Outcome.THROTTLED, DecisionKind.THROTTLE, seconds_to_wait(retry_after, now))
+    if status == 503 and (wait := seconds_to_wait(retry_after, now)) is not None:
         return Decision(Outcome.THROTTLED, DecisionKind.THROTTLE, wait)
     return _by_status(status, transient_codes, not_found_is_transient)
 
@@ -216,17 +216,3 @@ def _says(text: str, phrases: tuple[str, ...]) -> bool:
 
 def _folded(text: str) -> str:
     return "".join(text.casefold().split())
-
-
-def parse_retry_after(value: str, now: datetime) -> float | None:
-    """Seconds to wait (RFC 9110 §10.2.3: seconds or an HTTP date), within 0…24 h; None where it cannot be read."""
-    value = value.strip()
-    if re.fullmatch(r"[0-9]{1,10}", value):
-        return float(min(int(value), MAX_RETRY_AFTER_SECONDS))
-    try:
-        at = parsedate_to_datetime(value)
-        at = at if at.tzinfo else at.replace(tzinfo=UTC)
-        seconds = (at - now).total_seconds()
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-    return min(max(seconds, 0.0), float(MAX_RETRY_AFTER_SECONDS))

@@ -9,12 +9,16 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kernel.jitter import ceiling
+
 SPEC_BASE_SECONDS = 30.0
 SPEC_CAP_SECONDS = 3600.0
 # Standard Webhooks' example schedule (spec §"Deliverability and reliability").
 STANDARD_STEPS = (5.0, 300.0, 1800.0, 7200.0, 18_000.0, 36_000.0, 50_400.0, 72_000.0, 86_400.0)
 STANDARD_JITTER = 0.2
 OWN_FAULT_SECONDS = (1.0, 5.0)
+THROTTLE_WINDOW_SECONDS = 72 * 3600.0  # the least that a throttled delivery is kept alive
+THROTTLE_BASE_SECONDS, THROTTLE_CAP_SECONDS = 1.0, 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class Schedule:
         if failed_attempts < 1:
             raise ValueError("the first delay follows the first failed attempt")
         if self.profile == "spec":
-            return 0.0, min(SPEC_CAP_SECONDS, SPEC_BASE_SECONDS * 2.0 ** min(failed_attempts - 1, 20))
+            return 0.0, ceiling(SPEC_BASE_SECONDS, SPEC_CAP_SECONDS, failed_attempts)
         step = self.steps[min(failed_attempts, len(self.steps)) - 1]
         return step * (1 - STANDARD_JITTER), step * (1 + STANDARD_JITTER)
 
@@ -48,6 +52,10 @@ class Schedule:
     def window_seconds(self, max_attempts: int) -> float:
         """From the first attempt to giving up, at most, the attempts' own time left out."""
         return sum(self.bounds(n)[1] for n in range(1, max_attempts))
+
+    def throttle_window_seconds(self, max_attempts: int) -> float:
+        """How long a delivery may be told to wait before it is a dead letter: the profile's window, 72 h at least."""
+        return max(THROTTLE_WINDOW_SECONDS, self.window_seconds(max_attempts))
 
 
 _SPEC = Schedule("spec")
@@ -65,6 +73,19 @@ def schedule_for(profile: str, delays: Sequence[float] = ()) -> Schedule:
     if not delays or any(not 0 <= delay <= 7 * 86_400 for delay in delays):
         raise ValueError("Custom retry delays: one or more, each from 0 seconds to 7 days.")
     return Schedule("custom", tuple(float(delay) for delay in delays))
+
+
+def throttle_wait(schedule: Schedule, told: float | None, times: int, rng: random.Random) -> float:
+    """Seconds to wait after the `times`-th throttled answer in a row, counted from 1.
+
+    The first time as the receiver said, or one step of the profile where it said nothing. From the second on what it
+    says may lengthen our own back-off, and never undercuts it: "at once" or a date in the past is good for one try.
+    """
+    if times <= 1 and told is not None:
+        return told
+    own = schedule.delay(max(1, times - 1), rng)
+    least = min(THROTTLE_CAP_SECONDS, THROTTLE_BASE_SECONDS * 2.0 ** min(max(times, 2) - 2, 20))
+    return max(told or 0.0, min(own, THROTTLE_CAP_SECONDS), min(least, 60.0))
 
 
 def own_fault_delay(rng: random.Random) -> float:

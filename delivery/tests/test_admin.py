@@ -1,14 +1,16 @@
 """The admin: who sees what, which verb asks first, what a list costs."""
 
 import html
+from datetime import timedelta
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission
 from django.urls import reverse
+from django.utils import timezone
 
 from delivery import endpoint_secrets
-from delivery.models import Delivery, Endpoint, Event
+from delivery.models import Delivery, Endpoint, EndpointHealth, Event
 from delivery.tests import factories
 from kernel.models import ApiKey
 from kernel.tests import hostile
@@ -249,6 +251,13 @@ def test_the_endpoints_verbs(admin_client):
     assert "It is paused by now. Nothing was done." in _text(post("pause"))
     assert "Resumed." in _text(post("resume"))
     assert "A test is on its way" in _text(post("test"))
+    EndpointHealth.objects.update(pace_per_second=2.0, pace_lowered_at=timezone.now(), throttle_status=429)
+    assert "We send about 2.0/s, because they answer 429." in _text(admin_client.get(_page("endpoint", endpoint.pk)))
+    assert "limit is 120 a minute" in _text(post("fix-rate"))
+    assert "No pace is learned by now" in _text(post("fix-rate"))
+    EndpointHealth.objects.update(throttled_until=timezone.now() + timedelta(hours=5))
+    assert "Lifted." in _text(post("lift-throttle"))
+    assert "Nothing throttles it by now" in _text(post("lift-throttle"))
     rotated = post("rotate", overlap="on")
     assert Endpoint.objects.get().secret in _text(rotated)
     (earlier,) = endpoint_secrets.earlier(Endpoint.objects.get())
@@ -257,16 +266,17 @@ def test_the_endpoints_verbs(admin_client):
     Endpoint.objects.update(disabled_at=factories.NOW)
     assert "Enabled." in _text(post("enable"))
     assert "1 waiting deliveries were cancelled" in _text(post("remove"))
-    assert LogEntry.objects.count() == 7
+    assert LogEntry.objects.count() == 9
     for verb in ("pause", "resume", "enable", "test", "rotate", "remove"):
         assert "It is deleted by now. Nothing was done." in _text(post(verb))
 
 
-@pytest.mark.parametrize("verb", ["pause", "resume", "enable", "test", "rotate", "remove"])
+@pytest.mark.parametrize("verb", ["pause", "resume", "enable", "test", "rotate", "remove", "fix-rate", "lift-throttle"])
 def test_the_endpoints_verbs_need_permission(person, verb):
     endpoint = factories.endpoint(paused_at=factories.NOW if verb == "resume" else None)
     if verb == "enable":
         Endpoint.objects.update(disabled_at=factories.NOW)
+    EndpointHealth.objects.update(pace_per_second=2.0, pace_lowered_at=timezone.now())
     client = person("view_endpoint")
     assert client.post(_page("endpoint", endpoint.pk, verb), {"reason": "x"}).status_code == 403
 

@@ -34,9 +34,21 @@ def test_waiting_names_its_reason():
     assert "enable the endpoint" in _next("pending", Endpoint(disabled_at=NOW))
     assert "breaker is open" in _next("failed", None, EndpointHealth(breaker_state="open"))
     assert "asked us to wait" in _next("failed", None, EndpointHealth(throttled_until=NOW + timedelta(hours=1)))
+    unusable = EndpointHealth(throttled_until=NOW + timedelta(minutes=1), wait_reason="unusable")
+    assert "settings cannot be used" in _next("pending", None, unusable)
+    assert "receiver" not in _next("pending", None, unusable)
     assert "ordering key" in _next("pending", next_attempt_at=AWAITS_TURN)
     assert "due for 5 minutes" in _next("pending", next_attempt_at=NOW - timedelta(minutes=5))
     assert "next attempt is due" in _next("failed", next_attempt_at=NOW + timedelta(minutes=5))
+
+
+def test_a_learned_pace_is_told_with_its_reason():
+    health = EndpointHealth(pace_per_second=0.98, pace_lowered_at=NOW, throttle_status=429)
+    assert labels.pace(health, NOW) == "We send about 1.0/s, because they answer 429."
+    assert _next("pending", None, health).endswith("because they answer 429.")
+    health.pace_per_second = 0.2
+    assert labels.pace(health, NOW) == "We send about 12 a minute, because they answer 429."
+    assert labels.pace(health, NOW + timedelta(days=2)) == labels.pace(EndpointHealth(), NOW) == ""
 
 
 def test_a_dead_letter_says_how_to_heal_it():

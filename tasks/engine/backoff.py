@@ -5,6 +5,8 @@ Full jitter (uniform in 0…cap) keeps tasks that failed together from coming ba
 
 import random
 
+from kernel.jitter import full_jitter
+
 _random = random.SystemRandom()
 ATTEMPT_BASE, ATTEMPT_CAP = 5.0, 900.0
 FETCH_BASE, FETCH_CAP = 1.0, 300.0
@@ -23,11 +25,14 @@ def before_fetch(tries: int, told: float | None = None) -> float:
 
 
 def hold_kind(failures: int, told: float | None = None) -> float:
-    """How long a kind starts nothing after the `failures`-th start call in a row that the provider could not take."""
-    if told is not None:
-        return told + _random.uniform(0, 0.5)
-    return 0.5 + _jittered(HOLD_BASE, HOLD_CAP, failures)
+    """How long a kind starts nothing after the `failures`-th start call in a row that the provider could not take.
+
+    What we were told may lengthen it. It undercuts our own wait once at most: "at once" again and again is no help.
+    """
+    if told is not None and failures <= 1:
+        return told + _random.uniform(0.1, 0.5)
+    return max(told or 0.0, 0.5 + _jittered(HOLD_BASE, HOLD_CAP, failures))
 
 
 def _jittered(base: float, cap: float, step: int) -> float:
-    return _random.uniform(0, min(cap, base * 2 ** min(max(step, 1) - 1, 30)))
+    return full_jitter(_random, base, cap, step)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 
+from kernel.token_bucket import Bucket, Rate, take
 from tasks.engine import backoff
 from tasks.models import KindPolicy, Task
 from tasks.providers.base import ProviderError
@@ -26,7 +27,8 @@ def room(policy: KindPolicy, now: datetime) -> int:
     if policy.is_paused or (policy.held_until is not None and policy.held_until > now):
         return 0
     free = max(0, policy.concurrency - _busy(policy))
-    return min(free, int(_tokens(policy, now))) if policy.rate_per_minute else free
+    rate = _rate(policy)
+    return take(_bucket(policy), rate, now, free)[0] if rate is not None else free
 
 
 def is_full(policy: KindPolicy) -> bool:
@@ -40,18 +42,19 @@ def _busy(policy: KindPolicy) -> int:
 
 def spend(policy: KindPolicy, started: int, now: datetime) -> None:
     """Take the tokens of what was started. `policy` is locked."""
-    if policy.rate_per_minute and started:
-        policy.tokens, policy.tokens_at = _tokens(policy, now) - started, now
+    if started and (rate := _rate(policy)) is not None:
+        _, bucket = take(_bucket(policy), rate, now, started)
+        policy.tokens, policy.tokens_at = bucket.tokens, bucket.tokens_at
         policy.save(update_fields=["tokens", "tokens_at"])
 
 
-def _tokens(policy: KindPolicy, now: datetime) -> float:
-    rate = policy.rate_per_minute or 0
-    burst = max(1.0, rate * BURST_SECONDS / 60)
-    if policy.tokens is None or policy.tokens_at is None:
-        return burst
-    passed = max(0.0, (now - policy.tokens_at).total_seconds())
-    return min(burst, policy.tokens + passed * rate / 60)
+def _rate(policy: KindPolicy) -> Rate | None:
+    per_minute = policy.rate_per_minute
+    return Rate(per_minute, max(1.0, per_minute * BURST_SECONDS / 60)) if per_minute else None
+
+
+def _bucket(policy: KindPolicy) -> Bucket:
+    return Bucket(policy.tokens, policy.tokens_at)
 
 
 def hold(kind: str, error: ProviderError, now: datetime) -> float:

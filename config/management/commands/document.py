@@ -70,6 +70,7 @@ def reference() -> str:
         ("States of a delivery", _words(delivery.states.State)),
         ("Outcomes of an attempt", _outcomes()),
         ("States of a circuit breaker", _words(delivery.states.BreakerState)),
+        ("Why an endpoint waits", _words(delivery.states.WaitReason)),
         ("Retry profiles", _words(delivery.states.RetryProfile)),
     )
     return INTRO + "".join(f"\n## {title}\n\n{body}" for title, body in sections)

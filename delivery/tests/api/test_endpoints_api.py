@@ -85,7 +85,8 @@ def test_a_bound_key_sees_and_makes_only_its_own(client_with):
     mine = client_with(subscriber="acme")
     for path in ("", "health/"):
         assert mine.get(f"/api/v1/endpoints/{other.pk}/{path}").status_code == 404
-    for verb in ("pause", "resume", "enable", "test", "rotate-secret", "end-secret", "replay"):
+    verbs = ("pause", "resume", "enable", "test", "rotate-secret", "end-secret", "replay", "fix-rate", "lift-throttle")
+    for verb in verbs:
         assert mine.post(f"/api/v1/endpoints/{other.pk}/{verb}/", {}, format="json").status_code == 404
     assert mine.patch(f"/api/v1/endpoints/{other.pk}/", {"name": "x"}, format="json").status_code == 404
     assert mine.delete(f"/api/v1/endpoints/{other.pk}/").status_code == 404
@@ -128,6 +129,40 @@ def test_the_verbs(api):
     assert api.delete(f"/api/v1/endpoints/{pk}/").status_code == 204
     assert api.get(f"/api/v1/endpoints/{pk}/").status_code == 404
     assert Delivery.objects.get().state == "cancelled"
+
+
+def test_health_tells_the_learned_pace_and_two_verbs_settle_it(api):
+    now = timezone.now()
+    pace = {"pace_per_second": 1.0, "pace_lowered_at": now, "throttle_status": 429}
+    waits = {"throttled_until": now + timedelta(hours=1), "wait_reason": "throttled"}
+    pk = factories.endpoint(health=pace | waits).pk
+
+    def health():
+        return api.get(f"/api/v1/endpoints/{pk}/health/").json()
+
+    assert health()["pace"] == "We send about 1.0/s, because they answer 429."
+    assert (health()["wait_reason"], health()["pace_per_second"]) == ("throttled", 1.0)
+    fixed = api.post(f"/api/v1/endpoints/{pk}/fix-rate/", {}, format="json")
+    assert (fixed.json()["rate_per_minute"], health()["pace"], health()["wait_reason"]) == (60, "", "throttled")
+    again = api.post(f"/api/v1/endpoints/{pk}/fix-rate/", {}, format="json")
+    assert (again.status_code, again.json()["code"]) == (409, "wrong_state")
+    assert api.post(f"/api/v1/endpoints/{pk}/lift-throttle/", {}, format="json").status_code == 200
+    assert (health()["throttled_until"], health()["wait_reason"]) == (None, "")
+
+
+@pytest.mark.parametrize(("asked", "state"), [({}, "pending"), ({"redrive_refused": False}, "dead_letter")])
+def test_resume_redrives_the_refused_unless_it_is_told_not_to(api, asked, state):
+    endpoint = factories.endpoint(attention_at=timezone.now())
+    factories.delivery(endpoint, state="dead_letter", last_outcome="redirect")
+    assert api.post(f"/api/v1/endpoints/{endpoint.pk}/resume/", asked, format="json").status_code == 200
+    assert Delivery.objects.get().state == state
+
+
+def test_a_reader_changes_no_pace(client_with):
+    pk = factories.endpoint(health={"pace_per_second": 1.0}).pk
+    reader = client_with("deliveries:read")
+    for verb in ("fix-rate", "lift-throttle"):
+        assert reader.post(f"/api/v1/endpoints/{pk}/{verb}/", {}, format="json").status_code == 403
 
 
 def test_rotation_repeated_with_a_key_tells_the_same_secret(api):

@@ -1,9 +1,12 @@
-"""Five refusals of one kind in a row need attention; nothing else does."""
+"""Five refusals in a row, of whatever sort, need attention; nothing else does."""
 
 from datetime import UTC, datetime
 
-from delivery.policy.holds import NO_STREAK, Streak, after_attempt, hold_reason
-from delivery.policy.outcomes import BodyRule, Failure, classify
+from hypothesis import given
+from hypothesis import strategies as st
+
+from delivery.policy.holds import _ADVICE, NO_STREAK, REFUSALS_TO_HOLD, Streak, after_attempt, hold_reason
+from delivery.policy.outcomes import BodyRule, Decision, DecisionKind, Failure, Outcome, classify
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
@@ -20,21 +23,48 @@ def test_five_of_one_kind():
     assert not streak_of(401, 401, 401, 401).needs_attention
     streak = streak_of(401, 401, 401, 401, 401)
     assert streak.needs_attention
-    assert streak.refusal_kind == "rejected 401"
-    assert hold_reason(streak, 401) == (
+    assert streak.kinds == {"rejected 401": 5}
+    assert hold_reason(streak) == (
         "5 answers in a row were “rejected 401”. Its credentials have probably been rotated: "
         "correct the endpoint's headers or secret, then press Resume."
     )
 
 
-def test_another_kind_begins_anew_and_a_success_ends_it():
-    assert streak_of(401, 401, 401, 401, 403) == Streak("rejected 403", 1)
-    assert streak_of(401, 401, 401, 401, 200) == NO_STREAK
+def test_kinds_count_together_and_the_reason_names_the_mix():
+    streak = streak_of(401, 403, 302, (0, {"failure": Failure.BLOCKED}), 401)
+    assert streak.needs_attention
+    assert hold_reason(streak) == (
+        "5 refusals in a row: 2 × rejected 401, 1 × rejected 403, 1 × redirect, 1 × blocked. "
+        "Look at the last answers and correct the endpoint, then press Resume."
+    )
+
+
+def test_a_missing_postback_field_is_a_refusal_with_a_name_of_its_own():
+    streak = NO_STREAK
+    for _ in range(REFUSALS_TO_HOLD):
+        streak = after_attempt(streak, Decision(Outcome.BLOCKED, DecisionKind.PERMANENT), 0, was_sent=False)
+    assert streak.kinds == {"postback field missing": 5}
+
+
+def test_a_success_ends_it():
+    assert streak_of(401, 401, 302, 401, 200) == NO_STREAK
+    assert streak_of(401, 401, 302, 401, 200, 401).refusal_count == 1
+
+
+KINDS = [*_ADVICE, *[f"rejected {status}" for status in (400, 422, 451, 501, 505)], "refused"]
+
+
+@given(st.lists(st.sampled_from(KINDS), min_size=5, max_size=5), st.integers(5, 10_000))
+def test_every_reason_fits_its_column_and_ends_with_what_to_do(kinds, count):
+    stored = ", ".join(kinds)
+    reason = hold_reason(Streak(stored, count))
+    assert len(stored) <= 200 and len(reason) <= 200
+    assert reason.endswith("press Resume.")
 
 
 def test_other_failures_say_nothing():
     timeout = (0, {"failure": Failure.TIMEOUT})
-    assert streak_of(401, 401, timeout, 500, 429, 301, 401, 401, 401).needs_attention
+    assert streak_of(401, 401, timeout, 500, 429, 401, 401, 401).needs_attention
 
 
 def test_excused_codes_do_not_count_and_body_rules_do():

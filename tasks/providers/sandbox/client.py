@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -11,6 +11,7 @@ from django.conf import settings
 
 from kernel.http import CallFailed, provider_session
 from kernel.parsing import HostileJSON, strict_loads
+from kernel.retry_after import seconds_to_wait
 from tasks.providers.base import (
     BadAnswer,
     ListedJob,
@@ -146,7 +147,7 @@ def _judged(answer: requests.Response) -> Any:
 def _error_for(answer: requests.Response, code: str, words: str) -> ProviderError:
     status = answer.status_code
     if status == 429:
-        return ProviderThrottled(words, _seconds(answer.headers.get("retry-after")))
+        return ProviderThrottled(words, seconds_to_wait(answer.headers.get("retry-after"), datetime.now(UTC)))
     if status in {401, 403}:
         return ProviderDenied(words)
     if status == 404 or code == "not_ready":
@@ -174,13 +175,6 @@ def _refusal(answer: requests.Response) -> tuple[str, str]:
         return str(error["code"])[:60], str(error["message"])[:300]
     except (HostileJSON, KeyError, TypeError):
         return "", ""
-
-
-def _seconds(value: str | None) -> float | None:
-    try:
-        return min(max(float(value), 0.0), 3600.0) if value else None
-    except ValueError:
-        return None
 
 
 def _text(said: Any, name: str) -> str:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delivery.policy.ratelimit import Bucket, Rate, give_back, level, next_token_at, take
+from kernel.token_bucket import Bucket, Rate, give_back, level, next_token_at, take
 
 T0 = datetime(2026, 5, 1, tzinfo=UTC)
 

@@ -1,4 +1,4 @@
-"""A token bucket, pure: what the claim does in SQL is held against this."""
+"""A token bucket, pure: the one that every rate limit here goes by. Whoever keeps it locks the row it lies in."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Rate:
 
     @classmethod
     def of(cls, per_minute: int | None, burst: int | None = None) -> Rate | None:
-        """An endpoint's limit; no burst given: a tenth of the rate, at least 1. None: no limit."""
+        """A limit as people set it; no burst given: a tenth of the rate, at least 1. None: no limit."""
         if per_minute is None:
             return None
         return cls(float(per_minute), float(burst or max(1, per_minute // 10)))
