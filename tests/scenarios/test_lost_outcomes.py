@@ -57,7 +57,7 @@ def test_a_record_that_can_never_be_written_ends_as_a_dead_letter_and_not_in_a_l
 ):
     make_endpoint(sink.url + "/ok")
     uid = events.record("a.b", {}, subscriber="acme").uid
-    monkeypatch.setattr(claims, "copy_attempts", fail_always(DatabaseError("no partition of the attempts' table")))
+    monkeypatch.setattr(claims, "settle", fail_always(DatabaseError("a row that no version of us can write")))
     for _ in range(8):
         drain()
         leases_end()
@@ -65,6 +65,19 @@ def test_a_record_that_can_never_be_written_ends_as_a_dead_letter_and_not_in_a_l
     delivery = Delivery.objects.get()
     assert (delivery.state, delivery.last_outcome, delivery.rescue_count) == ("dead_letter", "poison", 5)
     assert sink.ids() == [uid] * 5
+
+
+def test_an_attempt_that_cannot_be_written_does_not_undo_the_delivery(make_endpoint, sink, drain, monkeypatch):
+    make_endpoint(sink.url + "/ok")
+    uid = events.record("a.b", {}, subscriber="acme").uid
+    monkeypatch.setattr(claims, "copy_attempts", fail_always(DatabaseError("no partition of the attempts' table")))
+    for _ in range(3):
+        drain()
+        leases_end()
+        sweeps.rescue()
+    delivery = Delivery.objects.get()
+    assert (delivery.state, delivery.last_outcome, delivery.attempt_count) == ("delivered", "delivered", 1)
+    assert sink.ids() == [uid]
 
 
 def test_a_wake_up_given_out_again_during_a_long_request_starts_no_second_one(make_endpoint, sink, drain):
