@@ -82,6 +82,8 @@ def why_held(endpoint: Endpoint, health: EndpointHealth, now: datetime) -> str:
     }
     if endpoint.state in by_state:
         return by_state[endpoint.state]
+    if health.own_fault_count and (words := _own_fault(health, now)):
+        return words
     if health.breaker_state == BreakerState.OPEN:
         when = f" at {health.probe_at:%H:%M:%S} UTC" if health.probe_at and health.probe_at > now else " soon"
         return (
@@ -89,12 +91,18 @@ def why_held(endpoint: Endpoint, health: EndpointHealth, now: datetime) -> str:
         )
     if health.breaker_state == BreakerState.HALF_OPEN:
         return "The endpoint's breaker is half open: one probe is under way, and its answer decides."
-    if health.own_fault_count and health.throttled_until and health.throttled_until > now:
-        title, advice = own_faults.WORDS[own_faults.kind_of(health.own_fault_kind)]
-        return f"{title}: a fault on our side. {advice} Tried again at {health.throttled_until:%H:%M:%S} UTC."
     if health.throttled_until and health.throttled_until > now:
         return f"The receiver asked us to wait until {health.throttled_until:%Y-%m-%d %H:%M:%S} UTC."
     return ""
+
+
+def _own_fault(health: EndpointHealth, now: datetime) -> str:
+    moments = [health.throttled_until, health.probe_at if health.breaker_state == BreakerState.OPEN else None]
+    waits_until = max((moment for moment in moments if moment and moment > now), default=None)
+    if waits_until is None:
+        return ""
+    title, advice = own_faults.WORDS[own_faults.kind_of(health.own_fault_kind)]
+    return f"{title}: a fault on our side. {advice} Tried again at {waits_until:%H:%M:%S} UTC."
 
 
 def _attention(reason: str) -> str:
