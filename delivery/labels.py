@@ -83,6 +83,9 @@ def why_held(endpoint: Endpoint, health: EndpointHealth, now: datetime) -> str:
     }
     if endpoint.state in by_state:
         return by_state[endpoint.state]
+    is_unusable = health.wait_reason == WaitReason.UNUSABLE
+    if health.own_fault_count and not is_unusable and (words := _own_fault(health, now)):
+        return words
     if health.breaker_state == BreakerState.OPEN:
         when = f" at {health.probe_at:%H:%M:%S} UTC" if health.probe_at and health.probe_at > now else " soon"
         return (
@@ -90,18 +93,24 @@ def why_held(endpoint: Endpoint, health: EndpointHealth, now: datetime) -> str:
         )
     if health.breaker_state == BreakerState.HALF_OPEN:
         return "The endpoint's breaker is half open: one probe is under way, and its answer decides."
-    if health.own_fault_count and health.throttled_until and health.throttled_until > now:
-        title, advice = own_faults.WORDS[own_faults.kind_of(health.own_fault_kind)]
-        return f"{title}: a fault on our side. {advice} Tried again at {health.throttled_until:%H:%M:%S} UTC."
     if health.throttled_until and health.throttled_until > now:
         until = moment(health.throttled_until)
-        if health.wait_reason == WaitReason.UNUSABLE:
+        if is_unusable:
             return (
                 "The endpoint's settings cannot be used: a secret that no key of ours opens, or values that make no "
                 f"sense. We look again at {until}; correct and save the endpoint. The worker's log names the cause."
             )
         return f"The receiver asked us to wait until {until}; then one delivery goes first. Resume lifts it."
     return ""
+
+
+def _own_fault(health: EndpointHealth, now: datetime) -> str:
+    moments = [health.throttled_until, health.probe_at if health.breaker_state == BreakerState.OPEN else None]
+    waits_until = max((moment for moment in moments if moment and moment > now), default=None)
+    if waits_until is None:
+        return ""
+    title, advice = own_faults.WORDS[own_faults.kind_of(health.own_fault_kind)]
+    return f"{title}: a fault on our side. {advice} Tried again at {waits_until:%H:%M:%S} UTC."
 
 
 def pace(health: EndpointHealth, now: datetime) -> str:

@@ -134,7 +134,8 @@ def slow_endpoints(_now: datetime) -> list[Finding]:
 
 
 def open_breakers(_now: datetime) -> list[Finding]:
-    rows = EndpointHealth.objects.select_related("endpoint").filter(endpoint__deleted_at=None)
+    """Those that failed by themselves; what a fault of ours has opened is told by `own_faults_in_a_row`."""
+    rows = EndpointHealth.objects.select_related("endpoint").filter(endpoint__deleted_at=None, own_fault_count=0)
     return [
         Finding(
             "breaker_open",

@@ -91,13 +91,15 @@ class Shares:
         return self._waiting.total
 
     def is_slow(self, endpoint: int) -> bool:
-        return self._slow_until.get(endpoint, 0.0) > self._clock()
+        """Known to be slow. Without a waiting room nobody is: all are treated alike then."""
+        return self._waiting.size > 0 and self._slow_until.get(endpoint, 0.0) > self._clock()
 
     def promises(self, *, slow_too: bool = True) -> Promises:
         """The rooms as one claim sees them. Not `slow_too`: nothing for endpoints that are known to be slow."""
         return Promises(self, slow_too)
 
     def started(self, delivery: int, owner: Hashable, endpoint: int) -> None:
+        self.ended(delivery)  # its lease ran out, and it came to us again while the first try is in the air
         waits = self.is_slow(endpoint) and self._waiting.free > 0
         self._held[delivery] = _Held(owner, endpoint, self._clock(), waits)
         (self._waiting if waits else self._quick).enter(owner)

@@ -84,3 +84,15 @@ def test_a_response_is_shown_safely():
 )
 def test_an_answer_is_text_wherever_it_can_be(head, text, encoding):
     assert labels.text_of(head) == (text, encoding)
+
+
+@pytest.mark.parametrize("how", ["waits", "breaker"])
+def test_a_fault_of_ours_is_not_told_as_the_receivers(how):
+    later = NOW + timedelta(minutes=5)
+    endpoint = Endpoint(host="h")
+    health = EndpointHealth(endpoint=endpoint, own_fault_kind="egress_proxy", own_fault_count=3, throttled_until=later)
+    if how == "breaker":
+        health.throttled_until, health.breaker_state, health.probe_at = None, "open", later
+    words = labels.why_held(endpoint, health, NOW)
+    assert words.startswith("Our egress proxy refuses or cannot be reached: a fault on our side.")
+    assert f"{later:%H:%M:%S}" in words

@@ -222,7 +222,7 @@ def test_a_fault_of_ours_is_one_alert_for_each_sort_and_resolves_when_it_is_over
     for _ in range(3):
         health = make_endpoint().health
         health.own_fault_kind, health.own_fault_count = "egress_proxy", 4
-        health.own_fault_since = now - timedelta(minutes=2)
+        health.own_fault_since, health.breaker_state = now - timedelta(minutes=20), "open"
         health.save()
     held = make_endpoint()
     Endpoint.objects.filter(pk=held.pk).update(attention_at=now, hold_reason="held")
@@ -233,6 +233,7 @@ def test_a_fault_of_ours_is_one_alert_for_each_sort_and_resolves_when_it_is_over
     row = opened("own_fault").get()
     assert (row.subject, row.value) == ("egress_proxy", 3.0)
     assert row.title == "Our egress proxy refuses or cannot be reached: 3 endpoints wait"
+    assert not opened("breaker_open").exists()  # no receiver is blamed
     EndpointHealth.objects.update(own_fault_kind="", own_fault_count=0, own_fault_since=None)
     evaluate.evaluate(now + timedelta(minutes=1))
     assert not opened("own_fault").exists()

@@ -109,6 +109,24 @@ def test_an_endpoint_that_is_quick_again_is_forgiven():
     assert not shares.is_slow(1)
 
 
+def test_without_a_waiting_room_the_slow_stay_in_the_quick_one():
+    shares, clock = rooms(20, 0)
+    assert fill(shares, "acme", 1, 10, 0) == 10
+    clock.now += 2.0
+    shares.look()
+    assert (shares.free, shares.waiting) == (10, 0)
+    assert fill(shares, "acme", 1, 10, 100) == 5
+
+
+def test_a_delivery_that_comes_twice_is_counted_once():
+    shares, _ = rooms(20, 20)
+    shares.started(7, "acme", 1)
+    shares.started(7, "acme", 1)
+    shares.ended(7)
+    shares.ended(7)
+    assert (shares.free, shares.waiting) == (20, 0)
+
+
 def test_without_slow_ones_nothing_is_given_to_them():
     shares, clock = rooms()
     fill(shares, "acme", 1, 1, 0)
