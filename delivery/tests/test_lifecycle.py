@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 import structlog
-from django.db import connection
+from django.db import OperationalError, connection, connections, transaction
 from django.utils import timezone
 
 from delivery import events, lifecycle
@@ -183,6 +183,36 @@ def test_who_is_cancelled_out_of_a_keys_way_makes_the_next_due(woken, django_cap
     assert due[second.pk] <= database_now()
     assert due[third.pk] == due[elsewhere.pk] == AWAITS_TURN
     assert woken == ["delivery.drain"]
+
+
+def test_ids_may_come_one_by_one():
+    endpoint = factories.endpoint(ordering_key="data.k")
+    first = factories.delivery(endpoint, ordering_key="a")
+    second = factories.delivery(endpoint, ordering_key="a", next_attempt_at=AWAITS_TURN)
+    assert lifecycle.discard(iter([first.pk]), **WHO) == 1
+    second.refresh_from_db()
+    assert second.next_attempt_at <= database_now()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_takes_one_out_of_a_keys_way_waits_for_the_endpoints_lock_and_nobody_else_does():
+    endpoint = factories.endpoint(ordering_key="data.k")
+    ordered, plain = factories.delivery(endpoint, ordering_key="a"), factories.delivery(endpoint)
+    other = connections.create_connection("default")
+    try:
+        other.set_autocommit(False)
+        with other.cursor() as cursor:  # a claim or settle of this endpoint is under way
+            cursor.execute("SELECT 1 FROM delivery_endpointhealth WHERE endpoint_id = %s FOR UPDATE", [endpoint.pk])
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET LOCAL lock_timeout = '200ms'")
+            assert lifecycle.discard([plain.pk], **WHO) == 1
+        with pytest.raises(OperationalError, match="lock timeout"), transaction.atomic():
+            connection.cursor().execute("SET LOCAL lock_timeout = '200ms'")
+            lifecycle.discard([ordered.pk], **WHO)
+    finally:
+        other.rollback()
+        other.close()
+    assert dict(Delivery.objects.values_list("pk", "state")) == {plain.pk: "cancelled", ordered.pk: "pending"}
 
 
 def test_a_cancelled_delivery_without_a_key_wakes_nobody(woken, told, django_capture_on_commit_callbacks):
