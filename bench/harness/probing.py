@@ -130,7 +130,7 @@ class Prober:
 
 
 def _result() -> object:
-    from delivery.engine.messages import Request, TransferResult
+    from delivery.engine.transport.messages import Request, TransferResult
 
     return TransferResult(Request(""), 200, address="127.0.0.1", reused=True, first_byte_ms=1.0, total_ms=1.2)
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from delivery.engine.bounds import DELAY_MOST, milliseconds, small, text, whole, within, words
-from delivery.engine.messages import TransferResult
+from delivery.engine.transport.messages import TransferResult
 from delivery.engine.verdicts import Verdict, plain
 from delivery.policy.outcomes import DecisionKind
 from delivery.states import State

@@ -23,7 +23,7 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 from delivery.engine import claims, settle
 from delivery.engine.claiming import Claimer, large_bytes_of
 from delivery.engine.requests import Claimed, build
-from delivery.engine.transfer import Transfers
+from delivery.engine.transport.transfer import Transfers
 from delivery.engine.verdicts import Verdict, judge, refused_by_template, unbuildable
 from delivery.latency import Recorder
 from delivery.policy.postback import FieldRefused

@@ -17,9 +17,9 @@ from django.utils import timezone
 
 from delivery.engine.claiming import Claimer
 from delivery.engine.drain import Drain, DrainReport
-from delivery.engine.messages import TransferConfig
-from delivery.engine.resolver import Resolver, ResolverConfig
-from delivery.engine.transfer import Transfers
+from delivery.engine.transport.messages import TransferConfig
+from delivery.engine.transport.resolver import Resolver, ResolverConfig
+from delivery.engine.transport.transfer import Transfers
 from delivery.engine.wake import wake
 from delivery.maintenance import partitions
 from kernel.addresses import Networks

@@ -20,7 +20,7 @@ from django.conf import settings
 
 from delivery import endpoint_secrets
 from delivery.engine.bounds import milliseconds
-from delivery.engine.messages import ClientCertificate, Request
+from delivery.engine.transport.messages import ClientCertificate, Request
 from delivery.models import Endpoint
 from delivery.policy import signing
 from delivery.policy.breaker import BreakerPolicy

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from delivery.dead_letters import fingerprint
-from delivery.engine.messages import TransferResult
 from delivery.engine.requests import Claimed, Config
+from delivery.engine.transport.messages import TransferResult
 from delivery.policy import retry
 from delivery.policy.outcomes import Decision, DecisionKind, Failure, Outcome, classify
 from delivery.states import State

@@ -23,10 +23,10 @@ WRITES = {"update", "bulk_update", "update_or_create", "get_or_create"}
 
 SOCKET_MODULES = {"socket", "ssl", "pycurl", "requests", "urllib3", "http.client", "urllib.request", "httpx"}
 MAY_OPEN = {
-    "delivery/engine/transfer.py",
-    "delivery/engine/handles.py",
-    "delivery/engine/reactor.py",
-    "delivery/engine/results.py",  # libcurl's numbers for what went wrong
+    "delivery/engine/transport/transfer.py",
+    "delivery/engine/transport/handles.py",
+    "delivery/engine/transport/reactor.py",
+    "delivery/engine/transport/results.py",  # libcurl's numbers for what went wrong
     "kernel/http.py",
     "kernel/lookup.py",
     "console/health/doctor.py",  # asks whether we are reachable from outside

@@ -6,8 +6,8 @@ import pytest
 from django.utils import timezone
 
 from delivery import events
-from delivery.engine.messages import TransferConfig
-from delivery.engine.transfer import Transfers
+from delivery.engine.transport.messages import TransferConfig
+from delivery.engine.transport.transfer import Transfers
 from delivery.models import Attempt, Delivery, EndpointHealth
 from delivery.tests.engine.conftest import LOOPBACK, new_drain
 from delivery.tests.engine.flights import names_of

@@ -10,9 +10,9 @@ import pytest
 
 from delivery.engine.claiming import Claimer
 from delivery.engine.drain import Drain, DrainReport
-from delivery.engine.messages import TransferConfig
-from delivery.engine.resolver import Resolver
-from delivery.engine.transfer import Transfers
+from delivery.engine.transport.messages import TransferConfig
+from delivery.engine.transport.resolver import Resolver
+from delivery.engine.transport.transfer import Transfers
 from delivery.models import Endpoint, EndpointHealth
 from delivery.policy import signing
 from delivery.tests.engine.receiver import Receiver, receiver

@@ -6,9 +6,9 @@ import contextlib
 import time
 from collections.abc import Iterator
 
-from delivery.engine.messages import Request, TransferConfig, TransferResult
-from delivery.engine.resolver import Resolver, ResolverConfig
-from delivery.engine.transfer import Transfers
+from delivery.engine.transport.messages import Request, TransferConfig, TransferResult
+from delivery.engine.transport.resolver import Resolver, ResolverConfig
+from delivery.engine.transport.transfer import Transfers
 from kernel.addresses import parse_networks
 
 LOOPBACK = parse_networks("127.0.0.0/8, ::1/128")

@@ -16,7 +16,7 @@ from hypothesis import strategies as some
 from delivery import events, lifecycle
 from delivery.engine import bounds, settle
 from delivery.engine.claiming import Claimer
-from delivery.engine.messages import Request, TransferResult
+from delivery.engine.transport.messages import Request, TransferResult
 from delivery.engine.verdicts import judge
 from delivery.latency import Recorder
 from delivery.maintenance import sweeps

@@ -14,8 +14,8 @@ from django.utils import timezone
 from delivery import events, lifecycle
 from delivery.engine import claiming, claims, settle
 from delivery.engine.claiming import Claimer
-from delivery.engine.messages import Request, TransferResult
 from delivery.engine.requests import Claimed
+from delivery.engine.transport.messages import Request, TransferResult
 from delivery.engine.verdicts import Verdict, judge
 from delivery.latency import Recorder
 from delivery.maintenance import sweeps

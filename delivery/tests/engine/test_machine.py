@@ -20,8 +20,8 @@ from hypothesis.stateful import (
 from delivery import events, lifecycle
 from delivery.engine import claims, settle
 from delivery.engine.claiming import Claimer
-from delivery.engine.messages import Request, TransferResult
 from delivery.engine.requests import Claimed
+from delivery.engine.transport.messages import Request, TransferResult
 from delivery.engine.verdicts import judge
 from delivery.latency import Recorder
 from delivery.maintenance import sweeps

@@ -10,7 +10,7 @@ from django.utils import timezone
 from delivery import events, lifecycle
 from delivery.engine import settle
 from delivery.engine.claiming import Claimer
-from delivery.engine.messages import Request, TransferResult
+from delivery.engine.transport.messages import Request, TransferResult
 from delivery.engine.verdicts import judge
 from delivery.latency import Recorder
 from delivery.maintenance import sweeps

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from delivery import endpoints, events
-from delivery.engine.messages import ClientCertificate, Request
+from delivery.engine.transport.messages import ClientCertificate, Request
 from delivery.models import Attempt, Delivery, Endpoint, EndpointHealth
 from delivery.policy.outcomes import Failure
 from delivery.tests.engine.flights import fly, flying, land
@@ -98,7 +98,7 @@ def test_what_is_wrong_with_us_for_ten_minutes_opens_the_breaker_and_its_probe_c
             raise OSError(24, "Too many open files")
         return real(*arguments, **more)
 
-    monkeypatch.setattr("delivery.engine.handles.socket.socket", opened)
+    monkeypatch.setattr("delivery.engine.transport.handles.socket.socket", opened)
     drain()
     health = EndpointHealth.objects.get(pk=endpoint.pk)
     assert (health.own_fault_kind, health.own_fault_count, health.breaker_state) == ("open_files", 1, "closed")

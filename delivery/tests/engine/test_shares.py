@@ -14,10 +14,10 @@ from delivery import events
 from delivery.engine import process
 from delivery.engine.claiming import Claimer
 from delivery.engine.drain import Drain
-from delivery.engine.messages import TransferConfig
-from delivery.engine.resolver import Resolver
 from delivery.engine.shares import SLOW_MEMORY_SECONDS, Shares
-from delivery.engine.transfer import Transfers
+from delivery.engine.transport.messages import TransferConfig
+from delivery.engine.transport.resolver import Resolver
+from delivery.engine.transport.transfer import Transfers
 from delivery.models import Delivery
 from delivery.tests.engine.conftest import LOOPBACK
 

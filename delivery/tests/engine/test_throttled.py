@@ -16,8 +16,8 @@ from django.utils import timezone
 from delivery import endpoints, events
 from delivery.engine import settle
 from delivery.engine.claiming import Claimer
-from delivery.engine.messages import Request, TransferResult
 from delivery.engine.requests import config_of
+from delivery.engine.transport.messages import Request, TransferResult
 from delivery.engine.verdicts import judge
 from delivery.latency import Recorder
 from delivery.models import Attempt, Delivery, Endpoint, EndpointHealth

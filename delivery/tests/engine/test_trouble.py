@@ -12,9 +12,9 @@ from delivery.engine import drain as drains
 from delivery.engine import process, settle
 from delivery.engine.claiming import Claimer
 from delivery.engine.drain import Drain
-from delivery.engine.messages import TransferConfig
-from delivery.engine.resolver import Resolver, ResolverConfig
-from delivery.engine.transfer import Transfers
+from delivery.engine.transport.messages import TransferConfig
+from delivery.engine.transport.resolver import Resolver, ResolverConfig
+from delivery.engine.transport.transfer import Transfers
 from delivery.models import Attempt, Delivery, EndpointHealth
 from delivery.tests.engine.conftest import LOOPBACK, new_drain
 from kernel import lookup

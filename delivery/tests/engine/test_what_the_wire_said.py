@@ -6,8 +6,8 @@ import pytest
 
 from delivery import events
 from delivery.models import Attempt, Delivery
-from delivery.tests.engine.test_one_request import closes, dropping, ids_of, resets
-from delivery.tests.engine.test_wrapping import FLAWED, HEAD
+from delivery.tests.engine.transport.test_one_request import closes, dropping, ids_of, resets
+from delivery.tests.engine.transport.test_wrapping import FLAWED, HEAD
 from kernel.tests import hostile
 from kernel.tests.hostile import answering, response, serving
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delivery.engine.handles import checked_lines
+from delivery.engine.transport.handles import checked_lines
 from delivery.policy.headers import HeaderRefused, check_headers, header_lines
 
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from delivery.engine.messages import ClientCertificate, Request
+from delivery.engine.transport.messages import ClientCertificate, Request
 from delivery.policy.outcomes import Failure
 from delivery.tests.engine.flights import fly, flying, land, names_of
 from kernel.tests import hostile

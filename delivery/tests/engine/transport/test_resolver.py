@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from delivery.engine.messages import Request
-from delivery.engine.resolver import NameFault, Resolution, Resolver, ResolverConfig, _Entry
+from delivery.engine.transport.messages import Request
+from delivery.engine.transport.resolver import NameFault, Resolution, Resolver, ResolverConfig, _Entry
 from delivery.policy.outcomes import Failure
 from delivery.tests.engine.flights import LOOPBACK, fly, flying, land, names_of
 from kernel.lookup import LookupFailed, NameNotFound

@@ -17,9 +17,9 @@ from typing import Any
 import certifi
 import pycurl
 
-from delivery.engine.connections import Ends, KeptConnections
-from delivery.engine.messages import ClientCertificate, Request, TransferConfig, TransferResult
-from delivery.engine.results import (
+from delivery.engine.transport.connections import Ends, KeptConnections
+from delivery.engine.transport.messages import ClientCertificate, Request, TransferConfig, TransferResult
+from delivery.engine.transport.results import (
     asks_for_http2,
     failure_of,
     flaw_of,

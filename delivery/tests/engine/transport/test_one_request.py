@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from delivery.engine.messages import Request
+from delivery.engine.transport.messages import Request
 from delivery.policy.outcomes import Failure
 from delivery.tests.engine.flights import flying, land, names_of
 from kernel.tests import hostile

@@ -2,10 +2,10 @@
 
 import pytest
 
-from delivery.engine.messages import Request
+from delivery.engine.transport.messages import Request
 from delivery.policy.outcomes import Failure
 from delivery.tests.engine.flights import fly, flying, land, names_of
-from delivery.tests.engine.test_tls_and_proxy import tunnel
+from delivery.tests.engine.transport.test_tls_and_proxy import tunnel
 from kernel.tests import hostile
 from kernel.tests.hostile import answering, serving
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import pycurl
 
-from delivery.engine.connections import KeptConnections
-from delivery.engine.handles import Handle
-from delivery.engine.messages import Request, TransferConfig, TransferResult
-from delivery.engine.reactor import Reactor
-from delivery.engine.resolver import NameFault, Resolution, Resolver
+from delivery.engine.transport.connections import KeptConnections
+from delivery.engine.transport.handles import Handle
+from delivery.engine.transport.messages import Request, TransferConfig, TransferResult
+from delivery.engine.transport.reactor import Reactor
+from delivery.engine.transport.resolver import NameFault, Resolution, Resolver
 from delivery.policy.outcomes import Failure
 from kernel.addresses import AddressRefused, Target, judge, split_url
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from delivery.engine.messages import Request
+from delivery.engine.transport.messages import Request
 from delivery.policy.outcomes import Failure
 from delivery.tests.engine.flights import fly, flying, land
 from kernel.tests import hostile

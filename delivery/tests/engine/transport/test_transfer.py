@@ -9,8 +9,8 @@ import time
 import pycurl
 import pytest
 
-from delivery.engine import handles
-from delivery.engine.messages import Request
+from delivery.engine.transport import handles
+from delivery.engine.transport.messages import Request
 from delivery.policy.outcomes import Failure
 from delivery.tests.engine.flights import fly, flying, land, names_of
 from kernel.tests import hostile
