@@ -112,7 +112,7 @@ def update(endpoint: Endpoint | int, changes: dict[str, Any], *, actor: str, rea
         for name, value in cleaned.items():
             setattr(current, name, value)
         _save(current, *cleaned)
-        if "url" in cleaned and cleaned["url"] != standing["url"]:
+        if "url" in cleaned and cleaned["url"] != standing.get("url"):
             _forget_health(current)
         elif cleaned:
             unusable = EndpointHealth.objects.filter(endpoint=current, wait_reason=WaitReason.UNUSABLE)

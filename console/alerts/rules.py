@@ -191,7 +191,7 @@ def own_faults_in_a_row(now: datetime) -> list[Finding]:
                 f"Since {row['since']:%Y-%m-%d %H:%M} UTC, and it is a fault on our side. No receiver is charged an "
                 "attempt, and nothing is lost; after ten minutes only probes are sent.",
                 advice,
-                f"/admin/delivery/endpoint/{row['first']}/change/",
+                reverse("admin:delivery_endpoint_change", args=[row["first"]]),
                 row["endpoints"],
             )
         )

@@ -416,8 +416,6 @@ class EndpointAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
             "verb": "end_secret",
             "title": "End a secret of",
             "button": "End it",
-            "form_class": form,
-            "is_danger": True,
         }
         return self._run(request, object_id, says=says, act=act, form_class=form, is_danger=True, **how)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.contrib import admin
@@ -17,6 +18,12 @@ from kernel.admin.bases import KeptAdmin
 from kernel.secrets import unreadable_fields
 
 
+def _warnings(endpoint: Any, now: datetime) -> list[str]:
+    is_readable = "client_certificate" not in unreadable_fields(endpoint)
+    pem = (endpoint.client_certificate or "") if is_readable else ""
+    return endpoint_rules.warnings_of(pem, endpoint.ca_certificate, now)
+
+
 def health_panel(endpoint: Any) -> dict[str, Any]:
     """What the page shows above the form."""
     health, now = endpoint.health, timezone.now()
@@ -30,7 +37,7 @@ def health_panel(endpoint: Any) -> dict[str, Any]:
         "state_colour": labels.ENDPOINT_COLOURS[labels.endpoint_state(endpoint)],
         "breaker": health.get_breaker_state_display(),
         "breaker_colour": labels.BREAKER_COLOURS[health.get_breaker_state_display()],
-        "warnings": endpoint_rules.warnings_of(endpoint.client_certificate or "", endpoint.ca_certificate, now),
+        "warnings": _warnings(endpoint, now),
         "held": labels.why_held(endpoint, health, now).replace("Its endpoint", "It"),
         "waiting": stats.waiting_at([endpoint.pk])[endpoint.pk],
         "success": f"{100 * good / total:.1f} % of {total:,} attempts" if total else "no attempts",

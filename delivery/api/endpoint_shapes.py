@@ -149,7 +149,8 @@ class EndpointOut(serializers.ModelSerializer):
         return sorted(unreadable_fields(endpoint))
 
     def get_warnings(self, endpoint: Endpoint) -> list[str]:
-        pem = endpoint.client_certificate or ""
+        is_readable = "client_certificate" not in unreadable_fields(endpoint)
+        pem = (endpoint.client_certificate or "") if is_readable else ""
         return endpoint_rules.warnings_of(pem, endpoint.ca_certificate, timezone.now())
 
 

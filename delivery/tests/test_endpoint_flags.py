@@ -101,7 +101,7 @@ def test_the_refusals_are_forgotten_with_the_hold(verb):
     )
     verb(endpoint, **WHO)
     health = EndpointHealth.objects.get()
-    assert (health.refusal_kind, health.refusal_count, health.consecutive_failures) == ("", 0, 3)
+    assert (health.refusal_kind, health.refusal_count, health.consecutive_failures) == ("", 0, 0)
 
 
 def test_a_pause_without_a_reason_says_who():

@@ -102,23 +102,23 @@ def test_the_ordering_key_is_taken_from_the_event():
     assert keys[:4] == ["c1", "7", "", ""] and len(keys[4]) == 64
 
 
-def test_ten_thousand_take_five_statements():
+def test_ten_thousand_take_six_statements():
     for number in range(3):
         endpoint(f"s{number}")
     with wire.counted() as sent:
         made = events.record_many([events.NewEvent("a.b", {"n": n}, f"s{n % 3}") for n in range(10_000)])
-    assert sent.statements == 1 + 2 + 2  # the endpoints, and two chunks each of events and deliveries
+    assert sent.statements == 1 + 1 + 2 + 2  # endpoints, ids, and two chunks each of events and deliveries
     assert len({event.pk for event in made}) == 10_000 == Delivery.objects.count()
     assert [json.loads(bytes(e.payload))["data"]["n"] for e in made] == list(range(10_000))
 
 
-@pytest.mark.parametrize(("count", "uid", "statements"), [(1, False, 3), (100, False, 3), (100, True, 4)])
-def test_a_few_take_as_many_statements_as_one(count, uid, statements):
+@pytest.mark.parametrize(("count", "uid", "statements"), [(1, 0, 3), (2, 0, 4), (100, 0, 4), (100, 1, 5)])
+def test_a_hundred_take_as_many_statements_as_two(count, uid, statements):
     endpoint()
     new = [events.NewEvent("a.b", {"n": n}, "acme", uid=f"u{n}" if uid else None) for n in range(count)]
     with wire.counted() as sent:
         events.record_many(new)
-    assert sent.statements == statements  # endpoints, events, deliveries; given uids are looked up first
+    assert sent.statements == statements  # endpoints, ids, events, deliveries; given uids are looked up first
 
 
 def test_an_event_that_nobody_wants_costs_no_deliveries():

@@ -140,7 +140,8 @@ def test_discard_gives_up_what_is_dead_or_waits_and_nothing_else():
     assert states_of(rows) == {**{state: state for state in State.values}, **cancelled}
     for state, row in rows.items():
         row.refresh_from_db()
-        assert row.last_error == ("Cancelled: mended" if state in cancelled else "as before")  # the reason is kept
+        assert row.last_error == "as before"
+        assert row.cancel_reason == ("mended" if state in cancelled else "")
         assert (row.finished_at is not None and before <= row.finished_at) is (state in cancelled)
 
 

@@ -74,8 +74,12 @@ STALE = [
     (Endpoint, "enable", endpoint, "It is enabled by now."),
     *(
         (Endpoint, verb, lambda: endpoint(deleted_at=1), "It is deleted by now.")
-        for verb in ("test", "rotate", "remove")
+        for verb in ("test", "rotate", "remove", "fix-rate", "lift-throttle", "end-secret")
     ),
+    (Endpoint, "fix-rate", endpoint, "No pace is learned by now"),
+    (Endpoint, "lift-throttle", endpoint, "Nothing throttles it by now."),
+    (Endpoint, "end-secret", endpoint, "No earlier secret signs by now"),
+    (Delivery, "send-now", delivered, "It is delivered by now."),
     (Task, "redrive", lambda: task("queued"), "It is queued by now."),
     (Task, "cancel", lambda: task("succeeded"), "It is succeeded by now."),
     (Task, "discard", lambda: task("cancelled"), "It is cancelled by now."),
@@ -133,7 +137,7 @@ def test_an_alert_that_somebody_settled_already_says_so(operator, staff):
     now = timezone.now()
     alert = Alert.objects.create(rule="r", title="t", opened_at=now, last_seen_at=now, state="resolved")
     for verb in ("acknowledge", "resolve"):
-        path = reverse("settle-alert", args=[alert.pk, verb])
+        path = reverse("alert-verb", args=[alert.pk, verb])
         answer = visitor(operator).post(path, follow=True)
         assert "Somebody settled this alert already." in answer.content.decode()
         assert visitor(staff).post(path).status_code == 403

@@ -85,7 +85,7 @@ def test_every_outcome_is_kept_whatever_its_figures_are(data, make_endpoint):
     )
     verdict = judge(claimed, result, random.Random(1))
     verdict.error = data.draw(anything)
-    verdict.delay, verdict.pause_seconds = data.draw(numbers), data.draw(numbers)
+    verdict.delay = data.draw(numbers)
     verdict.throttle_count, verdict.rescue_count = data.draw(wholes), data.draw(wholes)
     recorder = Recorder()
     assert settle.settle([verdict], recorder, "worker" * 30) == 1

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from delivery import events, lifecycle
+from delivery import endpoints, events, lifecycle
 from delivery.engine import settle
 from delivery.engine.claiming import Claimer
 from delivery.engine.transport.messages import Request, TransferResult
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def _try(status: int, headers: list[bytes] | None = None) -> None:
     """One attempt, at once, with this answer."""
     Delivery.objects.update(next_attempt_at=timezone.now() - timedelta(seconds=1))
-    EndpointHealth.objects.update(throttled_until=None)
+    EndpointHealth.objects.update(**endpoints.NO_THROTTLE)
     (claimed,) = Claimer().claim(1, uuid.uuid4())[0]
     result = TransferResult(Request("http://x/", key=claimed), status, total_ms=1.0, raw_headers=headers or [])
     settle.settle([judge(claimed, result, random.Random(1))], Recorder(), "test")
@@ -30,7 +30,7 @@ def _try(status: int, headers: list[bytes] | None = None) -> None:
 
 def _lose() -> None:
     Delivery.objects.update(next_attempt_at=timezone.now() - timedelta(seconds=1))
-    EndpointHealth.objects.update(throttled_until=None)
+    EndpointHealth.objects.update(**endpoints.NO_THROTTLE)
     assert Claimer().claim(1, uuid.uuid4())[0]
     Delivery.objects.update(leased_until=timezone.now() - timedelta(seconds=5))
     assert sweeps.rescue() == 1
