@@ -1,6 +1,7 @@
 """One attempt is one request on the wire, whatever the age of its connection and however the receiver drops it."""
 
 import socket
+import threading
 import time
 from collections import Counter
 
@@ -176,22 +177,25 @@ def test_who_answers_unasked_gets_a_fresh_connection_for_each_request():
 
 
 def test_a_surplus_answer_behind_tls(tmp_path):
-    certificates = hostile.Certificates(tmp_path)
+    certificates, surplus_is_out = hostile.Certificates(tmp_path), threading.Event()
 
     def handle(connection):
         while (request := connection.read_request()) is not None:
             connection.send(hostile.OK if b"/first" in request[0] else response("500 No"))
             if b"/first" in request[0]:
                 connection.send(hostile.OK)
+            surplus_is_out.set()
 
     context = certificates.server_context("127.0.0.1")
     with serving(handle, tls=context) as server:
         with flying(max_in_flight=1, ca_file=str(certificates.ca_file)) as transfers:
             results = []
             for path in ("/first", "/", "/first", "/", "/first", "/"):
+                surplus_is_out.clear()
                 transfers.add(Request(server.url(path), body=b"x"))
                 results += land(transfers)
-                time.sleep(0.05)
+                assert surplus_is_out.wait(20)
+                time.sleep(0.02)
         assert len(server.requests) == 6
     assert {result.status for result in results[::2]} == {200}
     # The surplus may have waited where only OpenSSL sees it: then that one attempt has no answer.
