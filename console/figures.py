@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Count, Max, Q
+from django.utils import timezone
 
 from console.health import heartbeat
 from console.models import Alert, Heartbeat
@@ -16,22 +17,26 @@ WORST_SHOWN = 5
 
 
 def worst_endpoints() -> list[dict[str, Any]]:
-    """The endpoints with the highest p95, and every one whose breaker is not closed or that is held."""
+    """The endpoints with the highest p95, and every one that is held, waits, or whose breaker is not closed."""
+    now = timezone.now()
     rows = EndpointHealth.objects.select_related("endpoint").filter(endpoint__deleted_at=None)
-    troubled = list(rows.filter(~Q(breaker_state=BreakerState.CLOSED) | Q(endpoint__is_held=True)).order_by("-pk")[:10])
+    is_troubled = ~Q(breaker_state=BreakerState.CLOSED) | Q(endpoint__is_held=True) | Q(throttled_until__gt=now)
+    troubled = list(rows.filter(is_troubled).order_by("-pk")[:10])
     slow = list(rows.filter(p95_ms__isnull=False).order_by("-p95_ms")[:WORST_SHOWN])
     seen = {row.pk: row for row in [*troubled, *slow]}
-    return [_endpoint_figures(row) for row in seen.values()]
+    return [_endpoint_figures(row, now) for row in seen.values()]
 
 
-def _endpoint_figures(row: EndpointHealth) -> dict[str, Any]:
+def _endpoint_figures(row: EndpointHealth, now: datetime) -> dict[str, Any]:
     endpoint: Endpoint = row.endpoint
+    is_waiting = row.throttled_until is not None and row.throttled_until > now
+    waits = f", {row.get_wait_reason_display()}" if is_waiting and row.wait_reason else ""
     return {
         "id": str(endpoint.pk),
         "name": endpoint.name or endpoint.host,
         "host": endpoint.host,
         "state": endpoint.state,
-        "state_label": endpoint.state.replace("_", " "),
+        "state_label": endpoint.state.replace("_", " ") + waits,
         "breaker": row.breaker_state,
         "breaker_label": row.get_breaker_state_display(),
         "p50_ms": round(row.p50_ms) if row.p50_ms is not None else None,
@@ -39,7 +44,7 @@ def _endpoint_figures(row: EndpointHealth) -> dict[str, Any]:
         "p99_ms": round(row.p99_ms) if row.p99_ms is not None else None,
         "sample_count": row.sample_count,
         "is_slow": row.is_slow,
-        "is_troubled": row.is_slow or endpoint.is_held or row.breaker_state != BreakerState.CLOSED,
+        "is_troubled": row.is_slow or endpoint.is_held or is_waiting or row.breaker_state != BreakerState.CLOSED,
     }
 
 

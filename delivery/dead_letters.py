@@ -18,7 +18,9 @@ from django.db.models import Avg, Count, Max, Min, Q, QuerySet
 from django.db.models.functions import TruncDate, TruncHour
 
 from delivery.models import Delivery
+from delivery.policy.holds import FIELD_MISSING
 from delivery.policy.outcomes import Outcome
+from delivery.policy.postback import is_refusal_of_ours
 from delivery.states import State
 
 FINGERPRINT_VERSION = "1"
@@ -46,6 +48,7 @@ _BY_OUTCOME: dict[str, str] = {
     Outcome.REDIRECT: "The receiver moved. Put the new address into the endpoint's URL; then redrive.",
     Outcome.REFUSED: "The receiver's body says no. Read the answer on the attempt, correct the data or discard it.",
     Outcome.BLOCKED: "We may not call that address. Correct the URL, or allow it in DELIVERY_ALLOWED_NETWORKS.",
+    FIELD_MISSING: "Correct the endpoint's template, or what it does about missing fields; then redrive.",
     Outcome.RESCUED: "Workers died on this delivery again and again. Look at the worker's log before you redrive it.",
     "poison": "Workers died on this delivery again and again. Look at the worker's log before you redrive it.",
     "held_too_long": "Its endpoint was held for more than 14 days. Resume or enable the endpoint; then redrive.",
@@ -73,8 +76,10 @@ def fingerprint(endpoint_id: int, outcome: str, status_code: int | None, error: 
     return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:32]
 
 
-def what_to_do(outcome: str, status_code: int | None) -> str:
+def what_to_do(outcome: str, status_code: int | None, error: str = "") -> str:
     """One sentence for an operator: what to change before a redrive helps."""
+    if outcome == Outcome.BLOCKED and is_refusal_of_ours(error):
+        return _BY_OUTCOME[FIELD_MISSING]
     if status_code in _BY_CODE and outcome in {Outcome.REJECTED, Outcome.THROTTLED}:
         return _BY_CODE[status_code or 0]
     if outcome == Outcome.REJECTED:
@@ -180,7 +185,7 @@ def groups(rows: QuerySet[Delivery], limit: int = 100) -> list[Group]:
             first_at=row["first"],
             last_at=row["last"],
             sample=row["sample"],
-            what_to_do=what_to_do(row["last_outcome"], row["last_status_code"]),
+            what_to_do=what_to_do(row["last_outcome"], row["last_status_code"], errors.get(row["sample"], "")),
         )
         for row in found
     ]
@@ -240,7 +245,7 @@ def _finding(row: dict[str, Any], rows: QuerySet[Delivery]) -> Finding:
         last_at=row["last"],
         mean_attempts=round(float(row["mean"] or 0), 1),
         patterns=list(found),
-        advice=list(found.values()) or [what_to_do(outcome, code)],
+        advice=list(found.values()) or [what_to_do(outcome, code, error)],
     )
 
 

@@ -49,7 +49,7 @@ OUTCOMES: dict[str, str] = {
     Outcome.REJECTED: "rejected",
     Outcome.REDIRECT: "redirected",
     Outcome.REFUSED: "refused by its body",
-    Outcome.BLOCKED: "address blocked",
+    Outcome.BLOCKED: "blocked, not sent",
     Outcome.OWN_FAULT: "our own fault",
     Outcome.RESCUED: "rescued from a lost worker",
     "poison": "killed its worker again and again",
@@ -89,7 +89,8 @@ def why_held(endpoint: Endpoint, health: EndpointHealth, now: datetime) -> str:
     if health.breaker_state == BreakerState.OPEN:
         when = f" at {health.probe_at:%H:%M:%S} UTC" if health.probe_at and health.probe_at > now else " soon"
         return (
-            f"The endpoint's breaker is open after repeated failures; one probe goes{when}. Nothing is lost meanwhile."
+            f"The endpoint's breaker is open after repeated failures; one probe goes{when}. Nothing is lost meanwhile. "
+            "If you know that the receiver is well again, Resume closes it."
         )
     if health.breaker_state == BreakerState.HALF_OPEN:
         return "The endpoint's breaker is half open: one probe is under way, and its answer decides."
@@ -100,7 +101,8 @@ def why_held(endpoint: Endpoint, health: EndpointHealth, now: datetime) -> str:
                 "The endpoint's settings cannot be used: a secret that no key of ours opens, or values that make no "
                 f"sense. We look again at {until}; correct and save the endpoint. The worker's log names the cause."
             )
-        return f"The receiver asked us to wait until {until}; then one delivery goes first. Resume lifts it."
+        ends = "Lift the throttle, or Resume, ends the wait."
+        return f"The receiver asked us to wait until {until}; then one delivery goes first. {ends}"
     return ""
 
 
@@ -137,20 +139,26 @@ def next_step(delivery: Delivery, endpoint: Endpoint, health: EndpointHealth, no
     if delivery.state == State.DEAD_LETTER:
         held = why_held(endpoint, health, now)
         also = f" Redriven, it waits: {held[0].lower()}{held[1:]}" if held else ""
-        return what_to_do(delivery.last_outcome, delivery.last_status_code) + also
+        return what_to_do(delivery.last_outcome, delivery.last_status_code, delivery.last_error) + also
     if delivery.state == State.IN_FLIGHT:
         return "It is being sent right now. If the worker dies, it is rescued when its lease ends."
     if held := why_held(endpoint, health, now):
         return held
-    return f"{_waiting(delivery, now)} {pace(health, now)}".rstrip()
+    return f"{_waiting(delivery, now, is_slowed=_is_slowed(endpoint, health, now))} {pace(health, now)}".rstrip()
 
 
-def _waiting(delivery: Delivery, now: datetime) -> str:
+def _is_slowed(endpoint: Endpoint, health: EndpointHealth, now: datetime) -> bool:
+    return endpoint.rate_per_minute is not None or bool(pace(health, now))
+
+
+def _waiting(delivery: Delivery, now: datetime, *, is_slowed: bool) -> str:
     assert delivery.state in WAITING_STATES
     if delivery.next_attempt_at >= AWAITS_TURN:
         return "It waits its turn: an earlier delivery with the same ordering key is not finished. Look at that one."
     if delivery.next_attempt_at > now:
         return f"The next attempt is due at {delivery.next_attempt_at:%Y-%m-%d %H:%M:%S} UTC. Nothing to do."
+    if is_slowed:
+        return "It is due and goes as soon as the endpoint's rate lets it; what fell due earlier goes first."
     late = (now - delivery.next_attempt_at).total_seconds()
     if late > 60:
         return f"It has been due for {late / 60:.0f} minutes. Check the workers: manage.py doctor."

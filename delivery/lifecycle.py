@@ -34,7 +34,7 @@ from delivery.engine.bounds import SMALL_MOST, text
 from delivery.engine.wake import wake
 from delivery.errors import WrongState
 from delivery.models import Delivery, Endpoint, EndpointHealth
-from delivery.states import WAITING_STATES, BreakerState, State
+from delivery.states import WAITING_STATES, BreakerState, State, WaitReason
 from kernel import audit
 from kernel.live_hints import touched
 
@@ -186,11 +186,20 @@ def _why_not_now(row: Delivery) -> str:
         return f"It waits its turn behind delivery {first.pk}, which is {first.get_state_display()}{out}."
     health, now = EndpointHealth.objects.get(pk=row.endpoint_id), timezone.now()
     if health.throttled_until and health.throttled_until > now:
-        return f"The receiver asked us to wait until {health.throttled_until:%Y-%m-%d %H:%M:%S} UTC."
+        return _waits(health)
     if health.breaker_state != BreakerState.CLOSED:
         when = f" at {health.probe_at:%H:%M:%S} UTC" if health.probe_at and health.probe_at > now else " any moment"
         return f"Its endpoint's breaker is {health.get_breaker_state_display()}; one probe goes{when}, then the rest."
     return ""
+
+
+def _waits(health: EndpointHealth) -> str:
+    until = f"{health.throttled_until:%Y-%m-%d %H:%M:%S} UTC"
+    if health.wait_reason == WaitReason.UNUSABLE:
+        return f"Its endpoint's settings cannot be used: correct and save the endpoint. We look again at {until}."
+    if health.wait_reason == WaitReason.OWN_FAULT:
+        return f"A fault on our side keeps its endpoint waiting until {until}: see the endpoint's page."
+    return f"The receiver asked us to wait until {until}. Lift the endpoint's throttle to send sooner."
 
 
 def in_front_of(row: Delivery) -> Delivery | None:

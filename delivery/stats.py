@@ -2,8 +2,8 @@
 
 Counts stop at `counting.LIMIT` rows and are then the planner's estimate, named in `estimated`. What happened in the
 last hour comes from `StatsMinute`, never from a scan. `pending` and `awaiting_retry` leave out what is *held* (its
-endpoint is paused, disabled, in need of attention, or its breaker is open), so that a paused endpoint hides no stuck
-queue.
+endpoint is paused, disabled, in need of attention, or its breaker is open, or it waits as its receiver asked), so that
+neither a paused nor a throttled endpoint hides a stuck queue, or looks like one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from django.db import connection
 from django.db.models import F, Min, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.functions import Now
 
 from delivery.models import Delivery, Endpoint, StatsMinute
 from delivery.policy.outcomes import SUCCESSES
@@ -21,7 +22,7 @@ from delivery.states import WAITING_STATES, BreakerState, State
 from kernel.counting import LIMIT, count
 
 HELD_SNAPSHOT_SECONDS = 300
-HELD = Q(is_held=True) | Q(health__breaker_state=BreakerState.OPEN)
+HELD = Q(is_held=True) | Q(health__breaker_state=BreakerState.OPEN) | Q(health__throttled_until__gt=Now())
 
 
 def delivery_summary(subscriber: str | None = None, *, now: datetime) -> dict[str, Any]:

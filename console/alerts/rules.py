@@ -85,8 +85,8 @@ def waiting_deliveries(now: datetime) -> list[Finding]:
             "deliveries",
             f"A delivery to {worst.host} has been due for {_words(age)}",
             f"{len(late)} endpoints have deliveries that wait longer than they should. Nothing holds them.",
-            "See on the start page whether a delivery worker lives. If it does, look at the endpoint's rate limit and "
-            "concurrency, or start more delivery workers.",
+            "See on the start page whether a delivery worker lives. If it does, look at the endpoint's rate limit, its "
+            "learned pace and its concurrency, or start more delivery workers.",
             reverse("admin:delivery_endpoint_change", args=[worst.pk]),
             age.total_seconds(),
         )
@@ -143,7 +143,8 @@ def open_breakers(_now: datetime) -> list[Finding]:
             f"The circuit breaker of {row.endpoint.name or row.endpoint.host} is open",
             f"{row.consecutive_failures} failures in a row. Its deliveries are held, nothing is lost; "
             f"one probe goes out after each cooldown.",
-            "Nothing is to be done if the receiver recovers by itself. If it does not, tell them; redrive what died.",
+            "Nothing is to be done if the receiver recovers by itself; Resume sends at once. If it does not recover, "
+            "tell them; redrive what died.",
             reverse("admin:delivery_endpoint_change", args=[row.pk]),
             row.consecutive_failures,
         )
@@ -182,12 +183,12 @@ def own_faults_in_a_row(now: datetime) -> list[Finding]:
     found = []
     for row in rows.order_by("own_fault_kind"):
         title, advice = own_faults.WORDS[own_faults.kind_of(row["own_fault_kind"])]
-        plural = "endpoint" if row["endpoints"] == 1 else "endpoints"
+        who = "1 endpoint waits" if row["endpoints"] == 1 else f"{row['endpoints']} endpoints wait"
         found.append(
             Finding(
                 "own_fault",
                 row["own_fault_kind"],
-                f"{title}: {row['endpoints']} {plural} wait",
+                f"{title}: {who}",
                 f"Since {row['since']:%Y-%m-%d %H:%M} UTC, and it is a fault on our side. No receiver is charged an "
                 "attempt, and nothing is lost; after ten minutes only probes are sent.",
                 advice,

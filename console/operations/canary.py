@@ -43,4 +43,4 @@ def held_words(verb: str, before: dict[int, str]) -> str:
         return ""
     held = Endpoint.objects.filter(deliveries__in=list(before)).filter(delivery_stats.HELD).distinct()[:3]
     names = ", ".join(endpoint.name or endpoint.host for endpoint in held)
-    return f" Held at the moment: {names}; resume or enable it, or wait for its breaker." if names else ""
+    return f" Held at the moment: {names}; resume or enable it, or wait until it may be sent to." if names else ""

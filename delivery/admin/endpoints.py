@@ -21,7 +21,7 @@ from delivery.admin.health import health_panel
 from delivery.errors import DeliveryError
 from delivery.models import Endpoint, EndpointHealth
 from delivery.policy.postback import masked
-from delivery.states import EndpointState, in_endpoint_state
+from delivery.states import BreakerState, EndpointState, in_endpoint_state
 from kernel.admin.bases import EstimatingPaginator, ListedFiltersAdmin
 from kernel.admin.confirm import OptionalReasonForm, ReasonForm, actor_of, run_verb
 from kernel.admin.forms import OnlyChangesAdmin
@@ -84,8 +84,8 @@ class EndpointAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
     # --- the list
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Endpoint]:
-        rows = super().get_queryset(request).select_related("health")
-        return rows.defer("secret", "earlier_secrets", "headers", "client_certificate").annotate(read_at=Now())
+        """With every encrypted field: what was not read would not be told as unreadable."""
+        return super().get_queryset(request).select_related("health").annotate(read_at=Now())
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         """The day's success of the endpoints on this page, in one read."""
@@ -246,7 +246,7 @@ class EndpointAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
             return "It is paused by now."
         if verb == "resume" and obj.disabled_at:
             return "It is disabled by now; enable it instead."
-        if verb == "resume" and not obj.is_held:
+        if verb == "resume" and not obj.is_held and not self._waits(obj):
             return "It is active by now."
         if verb == "enable" and not obj.disabled_at:
             return "It is enabled by now."
@@ -255,6 +255,12 @@ class EndpointAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
         if verb == "end_secret" and not self._earlier(obj.pk):
             return "No earlier secret signs by now; only the standing one does."
         return ""
+
+    @staticmethod
+    def _waits(obj: Endpoint) -> bool:
+        """Its breaker is not closed, or it was asked to wait: Resume begins anew there, too."""
+        rows = EndpointHealth.objects.exclude(breaker_state=BreakerState.CLOSED)
+        return (rows | EndpointHealth.objects.filter(throttled_until__gt=timezone.now())).filter(pk=obj.pk).exists()
 
     @staticmethod
     def _why_no_pace(verb: str, obj: Endpoint) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Count, F, Min, Q, Sum
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Now
 
 from delivery.models import DailyTotal, Delivery, Event
 from delivery.states import AWAITS_TURN, WAITING_STATES, BreakerState, State
@@ -148,7 +148,11 @@ def _owed(day: date, subscriber: str | None) -> list[dict[str, Any]]:
 
 def _standing(day: date, subscriber: str | None) -> list[dict[str, Any]]:
     waiting = Q(state__in=WAITING_STATES)
-    is_held = Q(endpoint__is_held=True) | Q(endpoint__health__breaker_state=BreakerState.OPEN)
+    is_held = (
+        Q(endpoint__is_held=True)
+        | Q(endpoint__health__breaker_state=BreakerState.OPEN)
+        | Q(endpoint__health__throttled_until__gt=Now())
+    )
     start, end = _bounds(day)
     rows = Delivery.objects.filter(event__created_at__gte=start, event__created_at__lt=end).order_by()
     if subscriber is not None:

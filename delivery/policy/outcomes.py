@@ -78,7 +78,7 @@ EXPLANATIONS: dict[Outcome, str] = {
     Outcome.REJECTED: "The receiver refused the request. Repeating it unchanged does not help.",
     Outcome.REDIRECT: "The receiver answers with a redirect, which is never followed. Update the endpoint's URL.",
     Outcome.REFUSED: "The receiver answered 2xx, but its body says no.",
-    Outcome.BLOCKED: "The address may not be called.",
+    Outcome.BLOCKED: "Not sent: the address may not be called, or the event lacks what the postback needs.",
     Outcome.OWN_FAULT: "A fault on our side; the receiver was not charged an attempt.",
     Outcome.RESCUED: "The worker died or lost its lease; whether the receiver got it is unknown.",
 }

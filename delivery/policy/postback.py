@@ -33,6 +33,10 @@ class TemplateInvalid(ValueError):
         self.detail = detail
 
 
+NOT_PLAIN = "a postback's field must be a plain value."
+MISSING = "which the postback needs."
+
+
 class FieldRefused(ValueError):
     """This event lacks a field of the template (policy `refuse`), or the field is not a plain value."""
 
@@ -129,12 +133,17 @@ def _plain(name: str, envelope: Mapping[str, Any]) -> str | None:
         return json.dumps(value)
     if isinstance(value, Number):
         return value.text
-    raise FieldRefused("not_plain", name, f"{name} is a list or object; a postback's field must be a plain value.")
+    raise FieldRefused("not_plain", name, f"{name} is a list or object; {NOT_PLAIN}")
+
+
+def is_refusal_of_ours(error: str) -> bool:
+    """Whether an attempt's error says that its event does not fit the template, and nothing of an address."""
+    return error.endswith((NOT_PLAIN, MISSING))
 
 
 def _instead(name: str, template: Template) -> str:
     if template.missing == "refuse":
-        raise FieldRefused("missing_field", name, f"The event has no {name}, which the postback needs.")
+        raise FieldRefused("missing_field", name, f"The event has no {name}, {MISSING}")
     return template.default if template.missing == "default" else ""
 
 

@@ -324,6 +324,33 @@ def test_an_unreadable_endpoint_is_listed_shown_and_mended(admin_client, setting
     assert (row.url, row.headers, row.secret[:6]) == (URL, {"x-key": "new"}, "whsec_")
 
 
+def test_a_secret_alone_that_no_key_opens_is_told_in_list_and_page(admin_client, settings):
+    from cryptography.fernet import Fernet
+
+    endpoint = factories.endpoint(url=URL)
+    known, settings.MASTER_KEYS = settings.MASTER_KEYS, [Fernet.generate_key().decode()]
+    Endpoint.objects.filter(pk=endpoint.pk).update(secret="whsec_bG9zdA==")
+    settings.MASTER_KEYS = known
+    assert "· unreadable" in _text(admin_client.get(reverse("admin:delivery_endpoint_changelist")))
+    assert "No master key opens its secret" in _text(admin_client.get(_page("endpoint", endpoint.pk)))
+
+
+@pytest.mark.parametrize("why", ["breaker", "throttle"])
+def test_resume_is_offered_where_a_breaker_or_a_wait_holds_an_active_endpoint(admin_client, why):
+    soon = timezone.now() + timedelta(hours=1)
+    health = {
+        "breaker": {"breaker_state": "open", "probe_at": soon},
+        "throttle": {"throttled_until": soon, "wait_reason": "throttled"},
+    }[why]
+    endpoint = factories.endpoint(health=health)
+    assert "/resume/" in _text(admin_client.get(_page("endpoint", endpoint.pk)))
+    answer = admin_client.post(_page("endpoint", endpoint.pk, "resume"), {"reason": "they called"}, follow=True)
+    assert "Resumed." in _text(answer)
+    now = EndpointHealth.objects.get(pk=endpoint.pk)
+    assert (now.breaker_state, now.throttled_until) == ("closed", None)
+    assert "/resume/" not in _text(admin_client.get(_page("endpoint", endpoint.pk)))
+
+
 def test_the_page_of_an_unreadable_endpoint_opens_without_the_permission(person, settings):
     from cryptography.fernet import Fernet
 

@@ -38,6 +38,29 @@ def test_every_outcome_has_advice(outcome):
     assert dead_letters.what_to_do(str(outcome), None)
 
 
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        ("The event has no data.click_id, which the postback needs.", "template"),
+        ("data.items is a list or object; a postback's field must be a plain value.", "template"),
+        ("private: shop.example leads to 10.0.0.7, which may not be called.", "DELIVERY_ALLOWED_NETWORKS"),
+        ("", "DELIVERY_ALLOWED_NETWORKS"),
+    ],
+)
+def test_what_a_postback_lacks_is_told_apart_from_an_address_that_is_blocked(error, says):
+    assert says in dead_letters.what_to_do("blocked", None, error)
+
+
+@pytest.mark.django_db
+def test_a_group_and_a_finding_of_missing_fields_name_the_template():
+    endpoint = factories.endpoint(request_form="postback")
+    refused = {"last_outcome": "blocked", "last_error": "The event has no uid, which the postback needs."}
+    factories.delivery(endpoint, state="dead_letter", finished_at=NOW, fingerprint="f", **refused)
+    rows = dead_letters.dead_letters()
+    assert "template" in dead_letters.groups(rows)[0].what_to_do
+    assert "template" in dead_letters.analyze(24, NOW + timedelta(minutes=1))[0].advice[0]
+
+
 @pytest.mark.django_db
 def test_groups_count_and_sample(django_assert_num_queries):
     endpoint = factories.endpoint()

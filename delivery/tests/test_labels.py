@@ -51,6 +51,23 @@ def test_a_learned_pace_is_told_with_its_reason():
     assert labels.pace(health, NOW + timedelta(days=2)) == labels.pace(EndpointHealth(), NOW) == ""
 
 
+def test_what_waits_for_a_rate_sends_nobody_to_the_workers():
+    long_ago = NOW - timedelta(minutes=40)
+    learned = EndpointHealth(pace_per_second=0.2, pace_lowered_at=NOW)
+    for words in (
+        _next("pending", None, learned, next_attempt_at=long_ago),
+        _next("pending", Endpoint(rate_per_minute=5), next_attempt_at=long_ago),
+    ):
+        assert "as soon as the endpoint's rate lets it" in words
+        assert "doctor" not in words
+
+
+def test_what_is_to_be_pressed_has_a_button():
+    asked = EndpointHealth(throttled_until=NOW + timedelta(hours=1), wait_reason="throttled")
+    assert "Lift the throttle" in _next("failed", None, asked)
+    assert "Resume closes it" in _next("failed", None, EndpointHealth(breaker_state="open"))
+
+
 def test_a_dead_letter_says_how_to_heal_it():
     assert "Credentials" in _next("dead_letter", last_outcome="rejected", last_status_code=401)
 

@@ -87,6 +87,11 @@ def test_a_held_endpoint_holds_it(held, says):
     ("health", "says"),
     [
         ({"throttled_until": timezone.now() + timedelta(hours=1)}, "The receiver asked us to wait until"),
+        (
+            {"throttled_until": timezone.now() + timedelta(hours=1), "wait_reason": "unusable"},
+            "settings cannot be used",
+        ),
+        ({"throttled_until": timezone.now() + timedelta(hours=1), "wait_reason": "own_fault"}, "A fault on our side"),
         ({"breaker_state": "open", "probe_at": timezone.now() + timedelta(hours=1)}, "breaker is open; one probe"),
         ({"breaker_state": "half_open"}, "breaker is half open"),
     ],

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from delivery import stats
 from delivery.models import StatsMinute
@@ -37,6 +38,20 @@ def test_held_is_apart_from_waiting(django_assert_num_queries):
     assert (summary["in_flight"], summary["dead_letter"]) == (0, 1)
     assert summary["oldest_pending"] == 90
     assert summary["oldest_held"] == 3 * 86_400
+
+
+def test_what_waits_because_its_receiver_asked_is_held_until_the_wait_is_over():
+    now = timezone.now()
+    asked = factories.endpoint(health={"throttled_until": now + timedelta(hours=2), "wait_reason": "throttled"})
+    over = factories.endpoint(health={"throttled_until": now - timedelta(seconds=1), "wait_reason": "throttled"})
+    never = factories.endpoint()
+    factories.delivery(asked, next_attempt_at=now - timedelta(hours=1))
+    factories.delivery(asked, state="failed", next_attempt_at=now - timedelta(hours=3))
+    factories.delivery(over, next_attempt_at=now - timedelta(seconds=20))
+    factories.delivery(never, next_attempt_at=now - timedelta(seconds=10))
+    summary = stats.delivery_summary(now=now)
+    assert (summary["pending"], summary["awaiting_retry"], summary["held"]) == (2, 0, 2)
+    assert (summary["oldest_pending"], summary["oldest_held"]) == (20, 10_800)
 
 
 def test_the_last_hour_is_by_the_time_of_the_failure():

@@ -28,8 +28,9 @@ class Command(BaseCommand):
         if not findings:
             self.stdout.write(f"No dead letters in the last {options['hours']} hours.")
         for finding in findings:
+            letters = "letter" if finding.count == 1 else "letters"
             code = f", mostly {finding.common_status_code}" if finding.common_status_code else ""
-            self.stdout.write(f"{finding.label}: {finding.count:,} dead letters{code}")
+            self.stdout.write(f"{finding.label}: {finding.count:,} dead {letters}{code}")
             self.stdout.write(
                 f"  {finding.first_at:%Y-%m-%d %H:%M} to {finding.last_at:%Y-%m-%d %H:%M} UTC, "
                 f"{finding.mean_attempts} attempts on average"
