@@ -6,6 +6,7 @@ folder that ROUNDTRIP_DATA names. Anything set in the environment wins.
 """
 
 import os
+import select
 import sys
 from pathlib import Path
 
@@ -43,8 +44,21 @@ def main() -> None:
 
     try:
         execute_from_command_line(sys.argv)
+        sys.stdout.flush()
     except ImproperlyConfigured as error:
         sys.exit(f"{error}")
+    except BrokenPipeError:
+        if not has_no_reader():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def has_no_reader() -> bool:
+    """`manage.py … | head`: whoever read our output has enough, and that is no fault to be told."""
+    poll = select.poll()
+    poll.register(sys.stdout, 0)
+    return any(events & select.POLLERR for _, events in poll.poll(0))
 
 
 if __name__ == "__main__":

@@ -163,7 +163,7 @@ def endpoints_in_need(_now: datetime) -> list[Finding]:
                 f"endpoint:{row.pk}",
                 f"{row.name or row.host} {'is disabled' if is_off else 'needs attention'}",
                 _held_words(row.hold_reason),
-                "Correct its credentials or address, then press "
+                "Correct what the reason names, send a test, then press "
                 + ("Enable" if is_off else "Resume")
                 + " on the endpoint; what is held goes out.",
                 reverse("admin:delivery_endpoint_change", args=[row.pk]),

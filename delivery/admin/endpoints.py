@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -21,7 +21,7 @@ from delivery.admin.health import health_panel
 from delivery.errors import DeliveryError
 from delivery.models import Endpoint, EndpointHealth
 from delivery.policy.postback import masked
-from delivery.states import BreakerState, EndpointState, in_endpoint_state
+from delivery.states import BreakerState, EndpointState, WaitReason, in_endpoint_state
 from kernel.admin.bases import EstimatingPaginator, ListedFiltersAdmin
 from kernel.admin.confirm import OptionalReasonForm, ReasonForm, actor_of, run_verb
 from kernel.admin.forms import OnlyChangesAdmin
@@ -258,9 +258,11 @@ class EndpointAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
 
     @staticmethod
     def _waits(obj: Endpoint) -> bool:
-        """Its breaker is not closed, or it was asked to wait: Resume begins anew there, too."""
-        rows = EndpointHealth.objects.exclude(breaker_state=BreakerState.CLOSED)
-        return (rows | EndpointHealth.objects.filter(throttled_until__gt=timezone.now())).filter(pk=obj.pk).exists()
+        """Its breaker is not closed, or it was asked to wait: Resume begins anew there, too. Of no use where its
+        settings cannot be read."""
+        waits = ~Q(breaker_state=BreakerState.CLOSED) | Q(throttled_until__gt=timezone.now())
+        rows = EndpointHealth.objects.filter(waits, pk=obj.pk)
+        return rows.exclude(wait_reason=WaitReason.UNUSABLE).exists()
 
     @staticmethod
     def _why_no_pace(verb: str, obj: Endpoint) -> str:

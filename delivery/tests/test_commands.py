@@ -47,6 +47,7 @@ def test_redrive_needs_a_filter_previews_and_redrives(run):
     preview = run("redrive", "--endpoint", str(one.pk), "--dry-run", "--json")
     assert (preview["matched"], preview["redriven"]) == (3, 0)
     assert "rejected 401" in run("redrive", "--all", "--dry-run")
+    assert "nothing would be redriven" in run("redrive", "--subscriber", "nobody", "--dry-run")
     assert Delivery.objects.filter(state="dead_letter").count() == 4
     done = run("redrive", "--outcome", "rejected", "--json")
     assert done == {"matched": 3, "redriven": 3}

@@ -7,6 +7,7 @@ import shutil
 import socket
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -185,3 +186,15 @@ def test_a_marker_is_asked_for_in_both_halves_of_the_suite():
 
 def test_backoff_doubles_up_to_its_limit():
     assert [Backoff().delay(n) for n in (1, 2, 3, 6, 50)] == [1.0, 2.0, 4.0, 30.0, 30.0]
+
+
+@pytest.mark.parametrize("command", [("help", "--commands"), ("spectacular",)])
+def test_a_reader_who_has_enough_is_no_fault(command):
+    argv = [sys.executable, str(ROOT / "manage.py"), *command]
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(argv, stdout=writer, stderr=subprocess.PIPE, text=True, env=os.environ, timeout=60)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")

@@ -78,6 +78,16 @@ def test_a_delivery_due_for_half_an_hour_is_told_but_not_a_held_one():
     assert "31 minutes" in found[0].title
 
 
+def test_what_its_receiver_asked_to_wait_for_is_no_stuck_queue_and_is_watched():
+    now = timezone.now()
+    asked = {"throttled_until": now + timedelta(hours=2), "wait_reason": "throttled"}
+    make_delivery(make_endpoint("asked", **asked), due=now - timedelta(hours=5))
+    make_endpoint("well")
+    assert rules.waiting_deliveries(now) == []
+    (row,) = figures.worst_endpoints()
+    assert (row["state_label"], row["is_troubled"]) == ("active, the receiver asked us to wait", True)
+
+
 def test_a_delivery_is_late_after_its_own_retry_window():
     now = timezone.now()
     endpoint = make_endpoint()  # profile spec: 30 + 60 + 120 + 240 s

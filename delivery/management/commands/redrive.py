@@ -67,7 +67,10 @@ class Command(BaseCommand):
             causes = [{"group": g.fingerprint, **{name: getattr(g, name) for name in named}} for g in found]
             self.stdout.write(json.dumps({"matched": total, "redriven": 0, "dry_run": True, "groups": causes}))
             return
-        self.stdout.write(f"{total:,} dead letters would be redriven:")
+        if not total:
+            self.stdout.write("No dead letter is meant by this; nothing would be redriven.")
+            return
+        self.stdout.write(f"{total:,} dead letter{'' if total == 1 else 's'} would be redriven:")
         for group in found:
             cause = f"{group.outcome} {group.status_code or ''}".strip()
             self.stdout.write(f"{group.count:>9,}  {group.label}  {cause}  {group.error}")
