@@ -11,6 +11,8 @@ from unfold.admin import ModelAdmin, TabularInline
 from console.models import Alert, Heartbeat, Operation, OperationItem
 from kernel.models import AuditEntry
 
+ROWS_NAMED = 3
+
 
 class ReadOnlyAdmin(ModelAdmin):
     """Nobody adds, changes or deletes these by form."""
@@ -36,9 +38,16 @@ class AlertAdmin(ReadOnlyAdmin):
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin):
-    list_display = ["at", "actor", "verb", "subject", "count", "reason"]
+    list_display = ["at", "actor", "verb", "rows", "count", "reason"]
     list_filter = ["verb", "subject"]
     search_fields = ["actor", "reason"]
+
+    @admin.display(description="Rows", ordering="subject")
+    def rows(self, row: AuditEntry) -> str:
+        """e.g. "endpoint 12", "delivery 7, 8, 9 …"."""
+        named = ", ".join(str(pk) for pk in row.object_ids[:ROWS_NAMED])
+        more = " …" if row.count > ROWS_NAMED else ""
+        return f"{row.subject.replace('_', ' ')} {named}{more}".rstrip()
 
 
 class OperationItems(TabularInline):

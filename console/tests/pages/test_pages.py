@@ -197,3 +197,10 @@ def test_the_openapi_is_made_and_names_our_paths():
     text = Client().get("/api/v1/schema/?format=json").content
     paths = json.loads(text)["paths"]
     assert {"/api/v1/operations/", "/api/v1/live/", "/api/v1/stats/", "/api/v1/alerts/{id}/resolve/"} <= set(paths)
+
+
+def test_the_audit_list_names_the_rows(client):
+    AuditEntry.objects.create(actor="ada", verb="pause", subject="endpoint", object_ids=[4711], count=1)
+    AuditEntry.objects.create(actor="ada", verb="redrive", subject="delivery", object_ids=[7, 8, 9, 10], count=4)
+    shown = page(client, "/admin/kernel/auditentry/")
+    assert "endpoint 4711" in shown and "delivery 7, 8, 9 …" in shown
