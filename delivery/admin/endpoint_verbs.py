@@ -241,8 +241,6 @@ class EndpointVerbs(ListedFiltersAdmin):
             "verb": "end_secret",
             "title": "End a secret of",
             "button": "End it",
-            "form_class": form,
-            "is_danger": True,
         }
         return self._run(request, object_id, says=says, act=act, form_class=form, is_danger=True, **how)
 
