@@ -15,9 +15,10 @@ import structlog
 from django.db import DatabaseError, transaction
 
 from delivery import lifecycle
-from delivery.engine import claims, pacing
+from delivery.engine import claims, health_rows, pacing
 from delivery.engine.attempts import line_of
 from delivery.engine.bounds import DELAY_MOST, small, text, whole, within
+from delivery.engine.sql import literal
 from delivery.engine.verdicts import Verdict, held_back
 from delivery.latency import Recorder
 from delivery.policy import breaker as breakers
@@ -101,10 +102,10 @@ def settle(verdicts: Sequence[Verdict], recorder: Recorder, worker: str) -> int:
             or v.decision.kind is DecisionKind.GONE
             or _own_fault(v) in own_faults.OF_THE_ENDPOINT
         }
-        attended = claims.lock_endpoints(sorted(may_hold)) if may_hold else set()
+        attended = health_rows.lock_endpoints(sorted(may_hold)) if may_hold else set()
         everyone = {v.claimed.config.id for v in verdicts}
         wanted = {v.claimed.config.id for v in verdicts if _concerns_health(v)}
-        locked = [Health.of(row) for row in claims.lock_health(everyone, wanted)]
+        locked = [Health.of(row) for row in health_rows.lock_health(everyone, wanted)]
         if may_hold:
             _hold_back(verdicts, {health.endpoint_id: health.streak for health in locked}, attended)
         kept = claims.settle(_columns(verdicts))
@@ -126,7 +127,7 @@ def settle_plainly(verdict: Verdict, recorder: Recorder, worker: str) -> int:
     bare = replace(verdict, result=None, error="", fingerprint="", throttle_count=0, rescue_count=0)
     with transaction.atomic():
         if verdict.claimed.ordering_key:
-            claims.lock_health([verdict.claimed.config.id], [verdict.claimed.config.id])
+            health_rows.lock_health([verdict.claimed.config.id], [verdict.claimed.config.id])
         kept = claims.settle(_columns([bare]))
         if kept:
             _promote([bare])
@@ -145,8 +146,8 @@ def settle_plainly(verdict: Verdict, recorder: Recorder, worker: str) -> int:
 
 def _note_health(verdict: Verdict) -> None:
     endpoint_id = verdict.claimed.config.id
-    claims.lock_endpoints([endpoint_id])
-    _update_health([Health.of(row) for row in claims.lock_health([endpoint_id], [endpoint_id])], [verdict])
+    health_rows.lock_endpoints([endpoint_id])
+    _update_health([Health.of(row) for row in health_rows.lock_health([endpoint_id], [endpoint_id])], [verdict])
 
 
 def _hold_back(verdicts: Sequence[Verdict], streaks: dict[int, holds.Streak], attended: set[int]) -> None:
@@ -173,7 +174,6 @@ def _concerns_health(verdict: Verdict) -> bool:
 
 
 def _columns(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    literal = claims.literal
     return {
         "ids": literal([v.claimed.id for v in verdicts]),
         "tokens": literal([v.claimed.token for v in verdicts]),
@@ -220,7 +220,7 @@ def _update_health(locked: Sequence[Health], ours: Iterable[Verdict]) -> None:
             changed.append(health.saved())
             _tell_breaker(health, before, results[health.endpoint_id][0])
     if changed:
-        claims.save_health(changed)
+        health_rows.save_health(changed)
 
 
 def _after_attempt(health: Health, verdict: Verdict) -> None:
