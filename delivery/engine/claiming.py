@@ -138,10 +138,8 @@ class Claimer:
         configs = self.configs.of({locked.endpoint_id: locked.version for locked in endpoints})
         grants, able = [], []
         for locked in endpoints:
-            config = configs.get(locked.endpoint_id)
             pk, config = locked.endpoint_id, configs.get(locked.endpoint_id)
             if pk in self.configs.without_secret or (pk in self.configs.held and not (config and locked.test_id)):
-                continue
                 continue
             if config is None:
                 health_rows.note_unusable(pk, Kind.SETTINGS, UNUSABLE_PAUSE_SECONDS)
