@@ -23,7 +23,7 @@ from django.utils import timezone
 from delivery import dead_letters, endpoint_rules, events, lifecycle
 from delivery.endpoint_changes import changed, locked, save
 from delivery.endpoint_rotation import SECRET_OVERLAP, end_secret, rotate_secret, secret_for
-from delivery.endpoint_throttle import fix_rate, forget_health, lift_throttle
+from delivery.endpoint_throttle import NO_THROTTLE, fix_rate, forget_health, lift_throttle
 from delivery.engine import waiting
 from delivery.engine.wake import wake
 from delivery.errors import WrongState
@@ -37,6 +37,7 @@ from kernel.live_hints import touched
 from kernel.secrets import unreadable_fields
 
 __all__ = [
+    "NO_THROTTLE",
     "SECRET_OVERLAP",
     "Replayed",
     "WrongState",
