@@ -37,7 +37,7 @@ CONVENTIONS = (
     *("has_*_permission", "get_*", "lookups", "response_add"),  # the admin's and serializers'
     *("list", "retrieve", "create", "partial_update", "destroy", "has_permission"),  # REST framework's
     *("authenticate_header", "*Scheme"),  # its authentication, and drf-spectacular's words for it
-    *("value_to_string", "_new_conn", "disconnect"),  # a model field's, urllib3's, Channels'
+    *("value_to_string", "from_db_value", "_new_conn", "disconnect"),  # a model field's, urllib3's, Channels'
     *("connection_made", "connection_lost", "pause_writing", "resume_writing", "data_received"),  # asyncio's
     "on_*",  # httptools'
     *("application", "urlpatterns", "websocket_urlpatterns", "handler*", "app_name"),  # the frame of Django

@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db import transaction
 
 from delivery import lifecycle
-from delivery.engine import claims
+from delivery.engine import ahead, claims, health_rows
 from delivery.engine.claims import LockedEndpoint, Memory, Quota
 from delivery.engine.requests import KEYLESS, Claimed, Config, Configs, parts_of
 from delivery.engine.shares import Promises, Shares
@@ -57,7 +57,7 @@ class Claimer:
         self._max_bytes = max_bytes
         self.shares = Shares()
         self._cursor = random.getrandbits(20)
-        self._floor = claims.LONG_AGO
+        self._floor = ahead.LONG_AGO
         self._floor_until = 0.0
 
     def claim(
@@ -100,7 +100,7 @@ class Claimer:
         began = time.monotonic()
         if began < self._floor_until:
             return
-        self._floor = claims.earliest_due(FLOOR_SLACK_SECONDS)
+        self._floor = ahead.earliest_due(FLOOR_SLACK_SECONDS)
         now = time.monotonic()
         self._floor_until = now + min(30.0, max(1.0, 20 * (now - began)))
 
@@ -138,13 +138,11 @@ class Claimer:
         configs = self.configs.of({locked.endpoint_id: locked.version for locked in endpoints})
         grants, able = [], []
         for locked in endpoints:
-            config = configs.get(locked.endpoint_id)
             pk, config = locked.endpoint_id, configs.get(locked.endpoint_id)
             if pk in self.configs.without_secret or (pk in self.configs.held and not (config and locked.test_id)):
                 continue
-                continue
             if config is None:
-                claims.note_unusable(pk, Kind.SETTINGS, UNUSABLE_PAUSE_SECONDS)
+                health_rows.note_unusable(pk, Kind.SETTINGS, UNUSABLE_PAUSE_SECONDS)
             elif promises.give(config.owner, config.id, 1):
                 able.append((locked, config))
         share = max(1, slots // max(1, len(able)))
@@ -164,7 +162,7 @@ class Claimer:
             change for grant in grants if (n := counts.get(grant.config.id)) and (change := _change(grant, n, token))
         ]
         if changed:
-            claims.save_admissions(changed)
+            health_rows.save_admissions(changed)
         return grants[0].endpoint.now.timestamp() if grants else time.time()
 
 

@@ -19,42 +19,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-import psycopg
 from django.db import connection
 
+from delivery.engine.sql import cursor, execute, literal
 from delivery.policy.pace import FIELDS
 from delivery.states import AWAITS_TURN
 
 SCAN_LEAST, SCAN_MOST = 64, 512
-
-
-PREPARE_AFTER = 3
-
-
-def cursor() -> psycopg.Cursor[Any]:
-    """A plain psycopg cursor on Django's connection: binds on the server and prepares, unlike Django's own.
-
-    Planning these statements takes as long as running them, and their shape leaves the planner no choice: so they are
-    prepared after a few runs, and planned once. Behind PgBouncer in transaction mode that needs its
-    `max_prepared_statements` (1.21 or later).
-    """
-    connection.ensure_connection()
-    standing = connection.connection
-    if standing.prepare_threshold is None:
-        standing.prepare_threshold = PREPARE_AFTER
-        standing.execute("SET plan_cache_mode = force_generic_plan")
-    return psycopg.Cursor(standing)
-
-
-def execute(sql: str, parameters: Any = None) -> psycopg.Cursor[Any]:
-    """Run one statement; errors come as Django's, as from any other query."""
-    with connection.wrap_database_errors:
-        return cursor().execute(sql, parameters, binary=True)
-
 
 # --- claim --------------------------------------------------------------------------------------------------------
 
@@ -89,7 +64,7 @@ class LockedEndpoint:
 
 _PACE_FIELDS = ", ".join(FIELDS)
 # Tokens a second: the endpoint's own limit or the learned pace, whichever is slower. LEAST passes NULL by.
-_PER_SECOND = "LEAST(e.rate_per_minute / 60.0::float8, h.pace_per_second)"
+PER_SECOND = "LEAST(e.rate_per_minute / 60.0::float8, h.pace_per_second)"
 _OPEN = f"""NOT e.is_held
           AND (h.throttled_until IS NULL OR h.throttled_until <= statement_timestamp())
           AND (h.pace_probe_until IS NULL OR h.pace_probe_until <= statement_timestamp())
@@ -97,8 +72,8 @@ _OPEN = f"""NOT e.is_held
                OR (h.breaker_state = 'open' AND (h.probe_at IS NULL OR h.probe_at <= statement_timestamp()))
                OR (h.breaker_state = 'half_open'
                    AND (h.probe_until IS NULL OR h.probe_until <= statement_timestamp())))
-          AND ({_PER_SECOND} IS NULL OR h.tokens IS NULL OR h.tokens_at IS NULL
-               OR h.tokens + extract(epoch FROM statement_timestamp() - h.tokens_at) * {_PER_SECOND} >= 1)"""
+          AND ({PER_SECOND} IS NULL OR h.tokens IS NULL OR h.tokens_at IS NULL
+               OR h.tokens + extract(epoch FROM statement_timestamp() - h.tokens_at) * {PER_SECOND} >= 1)"""
 # One probe of the due index for each endpoint with something waiting. `m` is asked for only where fewer than wanted
 # were found: otherwise the scan is not walked further than needed.
 _FIND = f"""
@@ -146,7 +121,7 @@ class Found:
 def find(after: int, until: int, most: int, floor: datetime) -> Found:
     """Lock the health rows of endpoints in (after, until] with something due that may be sent; up to `most`.
 
-    Looks at up to 512 endpoints, and at nothing due before `floor` (see `earliest_due`). Needs a transaction.
+    Looks at up to 512 endpoints, and at nothing due before `floor` (see `ahead.earliest_due`). Needs a transaction.
     """
     steps = max(SCAN_LEAST, min(SCAN_MOST, most * 4))
     parameters = {"after": after, "until": until, "steps": steps, "most": most, "floor": floor}
@@ -311,11 +286,6 @@ def _parameters(
     }
 
 
-def literal(values: Iterable[Any]) -> str:
-    """An array of numbers, uuids or plain words as PostgreSQL writes it; much cheaper than adapting a list."""
-    return "{" + ",".join(map(str, values)) + "}"
-
-
 # --- settle -------------------------------------------------------------------------------------------------------
 
 # `expected` is a column so that the planner does not see a constant state: it would walk the index of what is in flight
@@ -370,80 +340,7 @@ def copy_attempts(lines: str) -> None:
         copy.write(lines.encode())
 
 
-_HEALTH_FIELDS = (
-    "breaker_state, consecutive_failures, cooldown_seconds, opened_at, probe_at, probe_token, probe_until, "
-    f"refusal_kind, refusal_count, {_PACE_FIELDS}, throttled_until, last_success_at, last_failure_at, wait_reason, "
-    "tokens, tokens_at, p95_ms, own_fault_kind, own_fault_count, own_fault_since"
-)
-_LOCK_HEALTH = f"""
-SELECT endpoint_id, clock_timestamp(), {_HEALTH_FIELDS} FROM delivery_endpointhealth
-WHERE endpoint_id = ANY(%(all)s::bigint[]) AND (
-    endpoint_id = ANY(%(wanted)s::bigint[]) OR breaker_state <> 'closed' OR consecutive_failures > 0
-    OR refusal_count > 0 OR own_fault_count > 0 OR pace_probe_until IS NOT NULL OR throttle_streak > 0
-    OR last_success_at IS NULL
-    OR last_success_at < statement_timestamp() - interval '5 seconds')
-ORDER BY endpoint_id FOR NO KEY UPDATE
-"""  # noqa: S608 - constants only
-_SAVE_HEALTH = """
-UPDATE delivery_endpointhealth SET breaker_state = %s, consecutive_failures = %s, cooldown_seconds = %s,
-    opened_at = %s, probe_at = %s, probe_token = %s, probe_until = %s, refusal_kind = %s, refusal_count = %s,
-    pace_per_second = %s, pace_ceiling = %s, pace_clock = %s, pace_sent = %s, pace_lowered_at = %s,
-    pace_probe_until = %s, throttle_streak = %s, throttle_status = %s,
-    throttled_until = %s, last_success_at = %s, last_failure_at = %s, wait_reason = %s, tokens = %s, tokens_at = %s,
-    own_fault_kind = %s, own_fault_count = %s, own_fault_since = %s
-WHERE endpoint_id = %s
-"""
-
-
-def lock_endpoints(ids: Iterable[int]) -> set[int]:
-    """Lock them in order; returns those that need attention already."""
-    rows = execute(
-        "SELECT id, attention_at IS NOT NULL FROM delivery_endpoint WHERE id = ANY(%s::bigint[]) "
-        "ORDER BY id FOR NO KEY UPDATE",
-        [literal(ids)],
-    )
-    return {row[0] for row in rows if row[1]}
-
-
-def lock_health(everyone: Iterable[int], wanted: Iterable[int]) -> list[tuple[Any, ...]]:
-    """Lock the health rows of `wanted`, and those of `everyone` that a success would change; in endpoint order."""
-    parameters = {"all": literal(everyone), "wanted": literal(wanted)}
-    return execute(_LOCK_HEALTH, parameters).fetchall()
-
-
-def save_health(rows: Sequence[tuple[Any, ...]]) -> None:
-    with connection.wrap_database_errors:
-        cursor().executemany(_SAVE_HEALTH, rows)
-
-
-_SAVE_TURNS = """
-UPDATE delivery_endpointhealth
-SET tokens = %s, tokens_at = %s, breaker_state = %s, probe_token = %s, probe_until = %s,
-    pace_per_second = %s, pace_ceiling = %s, pace_clock = %s, pace_sent = %s, pace_probe_until = %s
-WHERE endpoint_id = %s
-"""
-
-
-def save_admissions(rows: Sequence[tuple[Any, ...]]) -> None:
-    """What a claim changed of the health rows it holds: tokens taken, a probe on its way."""
-    with connection.wrap_database_errors:
-        cursor().executemany(_SAVE_TURNS, rows)
-
-
-_UNUSABLE = """
-UPDATE delivery_endpointhealth SET own_fault_kind = %s, own_fault_count = own_fault_count + 1,
-    own_fault_since = COALESCE(own_fault_since, clock_timestamp()), test_id = NULL, wait_reason = 'unusable',
-    throttled_until = GREATEST(throttled_until, clock_timestamp() + %s::float8 * interval '1 second')
-WHERE endpoint_id = %s
-"""
-
-
-def note_unusable(endpoint_id: int, kind: str, seconds: float) -> None:
-    """Nothing of this endpoint is claimed for so long, by a fault of ours (a `policy.own_faults.Kind`)."""
-    execute(_UNUSABLE, [kind, seconds, endpoint_id])
-
-
-# --- order, release, looking ahead --------------------------------------------------------------------------------
+# --- order, release -----------------------------------------------------------------------------------------------
 
 _PROMOTE = """
 WITH keys AS MATERIALIZED (
@@ -478,59 +375,3 @@ WHERE state = 'in_flight' AND lease_token = ANY(%s::uuid[])
 def release(tokens: Iterable[UUID]) -> int:
     """Give back every row still leased under these tokens, as if it had not been claimed."""
     return execute(_RELEASE, [literal(tokens)]).rowcount
-
-
-_EARLIEST = """
-WITH RECURSIVE scan(endpoint_id, due_at, step) AS (
-    (SELECT d.endpoint_id, d.next_attempt_at, 1 FROM delivery_delivery d
-     WHERE d.state IN ('pending', 'failed') ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1)
-    UNION ALL
-    SELECT n.endpoint_id, n.next_attempt_at, s.step + 1 FROM scan s CROSS JOIN LATERAL (
-        SELECT d.endpoint_id, d.next_attempt_at FROM delivery_delivery d
-        WHERE d.state IN ('pending', 'failed') AND d.endpoint_id > s.endpoint_id
-        ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1
-    ) n WHERE s.step < %(steps)s
-)
-SELECT CASE WHEN count(*) < %(steps)s
-            THEN LEAST(min(s.due_at) FILTER (WHERE NOT e.is_held), clock_timestamp() - %(slack)s * interval '1 second')
-            END
-FROM scan s JOIN delivery_endpoint e ON e.id = s.endpoint_id
-"""
-LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
-
-
-def earliest_due(slack_seconds: float) -> datetime:
-    """Nothing that may be sent is due before this moment, unless its transaction took longer than the slack to commit.
-
-    While somebody holds an old snapshot, no vacuum and no scan may forget the rows that were claimed since, and each
-    claim would walk past all of them again. An index condition on the due time passes them by without a look.
-    """
-    row = execute(_EARLIEST, {"steps": SCAN_MOST * 8, "slack": slack_seconds}).fetchone()
-    return row[0] if row and row[0] is not None else LONG_AGO
-
-
-_NEXT_DUE = f"""
-WITH RECURSIVE scan(endpoint_id, due_at, step) AS (
-    (SELECT d.endpoint_id, d.next_attempt_at, 1 FROM delivery_delivery d
-     WHERE d.state IN ('pending', 'failed') ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1)
-    UNION ALL
-    SELECT n.endpoint_id, n.next_attempt_at, s.step + 1 FROM scan s CROSS JOIN LATERAL (
-        SELECT d.endpoint_id, d.next_attempt_at FROM delivery_delivery d
-        WHERE d.state IN ('pending', 'failed') AND d.endpoint_id > s.endpoint_id
-        ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1
-    ) n WHERE s.step < %(steps)s
-)
-SELECT extract(epoch FROM min(GREATEST(s.due_at, h.throttled_until, h.pace_probe_until,
-    CASE h.breaker_state WHEN 'open' THEN h.probe_at WHEN 'half_open' THEN h.probe_until END,
-    CASE WHEN h.tokens < 1 THEN h.tokens_at + (1 - h.tokens) / {_PER_SECOND} * interval '1 second' END
-)) - clock_timestamp())::float8
-FROM scan s JOIN delivery_endpoint e ON e.id = s.endpoint_id JOIN delivery_endpointhealth h ON h.endpoint_id = e.id
-WHERE NOT e.is_held AND s.due_at < statement_timestamp() + %(horizon)s * interval '1 second'
-"""  # noqa: S608 - constants only
-
-
-def next_due_in(horizon_seconds: float) -> float | None:
-    """Seconds until something unheld falls due (0 or less: it is), or None where nothing does within the horizon."""
-    row = execute(_NEXT_DUE, {"horizon": horizon_seconds, "steps": SCAN_MOST}).fetchone()
-    seconds = row[0] if row else None
-    return seconds if seconds is not None and seconds < horizon_seconds else None

@@ -20,7 +20,7 @@ from uuid import UUID
 import structlog
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
-from delivery.engine import claims, settle
+from delivery.engine import ahead, claims, settle
 from delivery.engine.claiming import Claimer, large_bytes_of
 from delivery.engine.requests import Claimed, build
 from delivery.engine.transport.transfer import Transfers
@@ -196,7 +196,7 @@ class Drain:
         if time.monotonic() < self._database_at:
             return self._database_at - time.monotonic()
         try:
-            seconds = claims.next_due_in(self._linger)
+            seconds = ahead.next_due_in(self._linger)
         except DATABASE_GONE as error:
             self._database_gone(error)
             return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from delivery.engine.claims import execute, literal
+from delivery.engine.sql import execute, literal
 from delivery.models import Event
 
 CHUNK = 5_000

@@ -9,7 +9,7 @@ import random
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from delivery.engine.claims import execute
+from delivery.engine.sql import execute
 from delivery.policy import pace as paces
 from delivery.policy.pace import Pace
 from delivery.policy.retry import Schedule, throttle_wait

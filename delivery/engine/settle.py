@@ -7,87 +7,25 @@ its delivery, not an attempt, not the breaker. Nothing is sent from here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
 from typing import Any
 
 import structlog
 from django.db import DatabaseError, transaction
 
-from delivery import lifecycle
-from delivery.engine import claims, pacing
+from delivery.engine import claims, health_rows
 from delivery.engine.attempts import line_of
 from delivery.engine.bounds import DELAY_MOST, small, text, whole, within
+from delivery.engine.health import Health, own_fault, streak_after, update_health
+from delivery.engine.sql import literal
 from delivery.engine.verdicts import Verdict, held_back
 from delivery.latency import Recorder
-from delivery.policy import breaker as breakers
 from delivery.policy import holds, own_faults
-from delivery.policy import pace as paces
-from delivery.policy.outcomes import DecisionKind, Failure
-from delivery.states import State, WaitReason
+from delivery.policy.outcomes import DecisionKind
+from delivery.states import State
 from kernel.live_hints import touched
-from kernel.token_bucket import Bucket
 
-SUCCESS_NOTED_SECONDS = 5.0
 log = structlog.get_logger(__name__)
-
-
-@dataclass(slots=True)
-class Health:
-    """A locked health row, as the policies see it."""
-
-    endpoint_id: int
-    now: datetime
-    breaker: breakers.Breaker
-    streak: holds.Streak
-    pace: paces.Pace
-    throttled_until: datetime | None
-    last_success_at: datetime | None
-    last_failure_at: datetime | None
-    wait_reason: str
-    bucket: Bucket
-    p95_ms: float | None
-    own_faults: own_faults.OwnFaults
-
-    @classmethod
-    def of(cls, row: Sequence[Any]) -> Health:
-        breaker, streak, pace = breakers.Breaker(*row[2:9]), holds.Streak(*row[9:11]), paces.Pace(*row[11:19])
-        until, success, failure, reason, tokens, tokens_at, p95_ms = row[19:26]
-        faults = own_faults.OwnFaults(*row[26:29])
-        bucket = Bucket(tokens, tokens_at)
-        return cls(row[0], row[1], breaker, streak, pace, until, success, failure, reason, bucket, p95_ms, faults)
-
-    def saved(self) -> tuple[Any, ...]:
-        b, p = self.breaker, self.pace
-        return (
-            str(b.breaker_state),
-            whole(b.consecutive_failures),
-            whole(b.cooldown_seconds),
-            b.opened_at,
-            b.probe_at,
-            b.probe_token,
-            b.probe_until,
-            text(self.streak.refusal_kind, 200),
-            whole(self.streak.refusal_count),
-            p.per_second,
-            p.ceiling,
-            p.clock,
-            whole(p.sent),
-            p.lowered_at,
-            p.probe_until,
-            whole(p.streak),
-            small(p.status),
-            self.throttled_until,
-            self.last_success_at,
-            self.last_failure_at,
-            self.wait_reason,
-            self.bucket.tokens,
-            self.bucket.tokens_at,
-            self.own_faults.kind,
-            whole(self.own_faults.count),
-            self.own_faults.since,
-            self.endpoint_id,
-        )
 
 
 def settle(verdicts: Sequence[Verdict], recorder: Recorder, worker: str) -> int:
@@ -99,19 +37,19 @@ def settle(verdicts: Sequence[Verdict], recorder: Recorder, worker: str) -> int:
             for v in verdicts
             if v.decision.is_refusal
             or v.decision.kind is DecisionKind.GONE
-            or _own_fault(v) in own_faults.OF_THE_ENDPOINT
+            or own_fault(v) in own_faults.OF_THE_ENDPOINT
         }
-        attended = claims.lock_endpoints(sorted(may_hold)) if may_hold else set()
+        attended = health_rows.lock_endpoints(sorted(may_hold)) if may_hold else set()
         everyone = {v.claimed.config.id for v in verdicts}
         wanted = {v.claimed.config.id for v in verdicts if _concerns_health(v)}
-        locked = [Health.of(row) for row in claims.lock_health(everyone, wanted)]
+        locked = [Health.of(row) for row in health_rows.lock_health(everyone, wanted)]
         if may_hold:
             _hold_back(verdicts, {health.endpoint_id: health.streak for health in locked}, attended)
         kept = claims.settle(_columns(verdicts))
         ours = [verdict for verdict in verdicts if verdict.claimed.id in kept]
         claims.copy_attempts("".join([line_of(verdict, worker) for verdict in ours]))
         _promote(ours)
-        _update_health(locked, ours)
+        update_health(locked, ours)
     _tell(ours, len(verdicts))
     for verdict in ours:
         claimed = verdict.claimed
@@ -126,7 +64,7 @@ def settle_plainly(verdict: Verdict, recorder: Recorder, worker: str) -> int:
     bare = replace(verdict, result=None, error="", fingerprint="", throttle_count=0, rescue_count=0)
     with transaction.atomic():
         if verdict.claimed.ordering_key:
-            claims.lock_health([verdict.claimed.config.id], [verdict.claimed.config.id])
+            health_rows.lock_health([verdict.claimed.config.id], [verdict.claimed.config.id])
         kept = claims.settle(_columns([bare]))
         if kept:
             _promote([bare])
@@ -145,8 +83,8 @@ def settle_plainly(verdict: Verdict, recorder: Recorder, worker: str) -> int:
 
 def _note_health(verdict: Verdict) -> None:
     endpoint_id = verdict.claimed.config.id
-    claims.lock_endpoints([endpoint_id])
-    _update_health([Health.of(row) for row in claims.lock_health([endpoint_id], [endpoint_id])], [verdict])
+    health_rows.lock_endpoints([endpoint_id])
+    update_health([Health.of(row) for row in health_rows.lock_health([endpoint_id], [endpoint_id])], [verdict])
 
 
 def _hold_back(verdicts: Sequence[Verdict], streaks: dict[int, holds.Streak], attended: set[int]) -> None:
@@ -156,11 +94,7 @@ def _hold_back(verdicts: Sequence[Verdict], streaks: dict[int, holds.Streak], at
         before = streaks.get(pk, holds.NO_STREAK)
         if verdict.decision.is_refusal and (before.needs_attention or pk in attended):
             held_back(verdict)
-        streaks[pk] = _streak_after(before, verdict)
-
-
-def _streak_after(streak: holds.Streak, verdict: Verdict) -> holds.Streak:
-    return holds.after_attempt(streak, verdict.decision, verdict.status, was_sent=verdict.result is not None)
+        streaks[pk] = streak_after(before, verdict)
 
 
 def _id_of(verdict: Verdict) -> int:
@@ -173,7 +107,6 @@ def _concerns_health(verdict: Verdict) -> bool:
 
 
 def _columns(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    literal = claims.literal
     return {
         "ids": literal([v.claimed.id for v in verdicts]),
         "tokens": literal([v.claimed.token for v in verdicts]),
@@ -200,111 +133,6 @@ def _promote(ours: Iterable[Verdict]) -> None:
     }
     if keys:
         claims.promote(sorted(keys))
-
-
-# --- health -------------------------------------------------------------------------------------------------------
-
-
-def _update_health(locked: Sequence[Health], ours: Iterable[Verdict]) -> None:
-    if not locked:
-        return
-    results: dict[int, list[Verdict]] = {}
-    for verdict in ours:
-        results.setdefault(verdict.claimed.config.id, []).append(verdict)
-    changed = []
-    for health in locked:
-        before = replace(health)
-        for verdict in results.get(health.endpoint_id, ()):
-            _after_attempt(health, verdict)
-        if health != before:
-            changed.append(health.saved())
-            _tell_breaker(health, before, results[health.endpoint_id][0])
-    if changed:
-        claims.save_health(changed)
-
-
-def _after_attempt(health: Health, verdict: Verdict) -> None:
-    claimed, decision, now = verdict.claimed, verdict.decision, health.now
-    policy = claimed.config.breaker
-    threshold = breakers.effective_threshold(policy.threshold, health.p95_ms)
-    effect = breakers.effect_of(decision)
-    if _note_own_fault(health, verdict):
-        effect, threshold = breakers.Effect.FAILURE, 1
-    health.breaker = breakers.after_attempt(
-        health.breaker,
-        effect,
-        policy=replace(policy, threshold=threshold),
-        began_at=datetime.fromtimestamp(claimed.began_at, UTC),
-        now=now,
-        probe_token=claimed.token if claimed.is_probe else None,
-    )
-    health.streak = _streak_after(health.streak, verdict)
-    if decision.kind is DecisionKind.SUCCESS:
-        if health.last_success_at is None or (now - health.last_success_at).total_seconds() > SUCCESS_NOTED_SECONDS:
-            health.last_success_at = now
-    elif decision.kind is not DecisionKind.OURS:
-        health.last_failure_at = now
-    _pace(health, verdict)
-    if decision.kind is DecisionKind.GONE:
-        lifecycle.disable_endpoint(claimed.config.id, reason="The receiver answered 410: it is gone for good.")
-    elif decision.is_refusal and health.streak.needs_attention:
-        lifecycle.need_attention(claimed.config.id, reason=holds.hold_reason(health.streak))
-
-
-def _pace(health: Health, verdict: Verdict) -> None:
-    """What the answer says of how fast we may send. Our own faults say nothing."""
-    claimed, decision = verdict.claimed, verdict.decision
-    began_at = datetime.fromtimestamp(claimed.began_at, UTC)
-    if decision.kind is DecisionKind.THROTTLE:
-        told = decision.pause_endpoint_seconds
-        answer = pacing.Throttled(claimed.config.id, claimed.config.schedule, told, verdict.status, began_at)
-        before = health.throttled_until
-        health.pace, health.throttled_until, bucket = pacing.after_throttled(health.pace, before, answer, health.now)
-        health.bucket = bucket or health.bucket
-        if health.throttled_until != before:
-            health.wait_reason = WaitReason.THROTTLED.value
-    elif decision.kind is not DecisionKind.OURS and paces.is_news(health.pace, began_at):
-        health.pace = paces.let_pass(health.pace)
-
-
-def _own_fault(verdict: Verdict) -> own_faults.Kind | None:
-    """What of ours was at fault. Our stopping is no fault, and a request that cannot be built is its row's alone."""
-    result = verdict.result
-    if verdict.decision.kind is not DecisionKind.OURS or result is None or result.failure is Failure.ABORTED:
-        return None
-    return own_faults.kind_of(result.rule)
-
-
-def _note_own_fault(health: Health, verdict: Verdict) -> bool:
-    """Count it, let the endpoint wait or hold it; True where it has gone on for so long that the breaker opens."""
-    kind, now = _own_fault(verdict), health.now
-    if kind is None and verdict.decision.kind is DecisionKind.OURS:
-        return False
-    health.own_faults = own_faults.after_attempt(health.own_faults, kind, now)
-    if kind is None:
-        return False
-    until = now + timedelta(seconds=own_faults.pause_seconds(health.own_faults, now))
-    if health.throttled_until is None or until > health.throttled_until:
-        health.throttled_until, health.wait_reason = until, WaitReason.OWN_FAULT.value
-    if own_faults.needs_attention(health.own_faults):
-        lifecycle.need_attention(verdict.claimed.config.id, reason=own_faults.hold_reason(health.own_faults))
-    return own_faults.opens_breaker(health.own_faults, now)
-
-
-def _tell_breaker(health: Health, before: Health, verdict: Verdict) -> None:
-    if health.breaker.breaker_state == before.breaker.breaker_state:
-        return
-    config = verdict.claimed.config
-    log.warning(
-        "breaker_moved",
-        endpoint=config.id,
-        host=config.host,
-        was=str(before.breaker.breaker_state),
-        now=str(health.breaker.breaker_state),
-        failures=health.breaker.consecutive_failures,
-        cooldown_seconds=health.breaker.cooldown_seconds,
-    )
-    touched(f"endpoint:{config.id}", "alerts")
 
 
 def _tell(ours: Sequence[Verdict], total: int) -> None:

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from delivery.engine.claims import execute
+from delivery.engine.sql import execute
 from delivery.policy.retry import Schedule
 from delivery.states import AWAITS_TURN
 

@@ -17,7 +17,8 @@ from django.db.models.functions import Now
 
 from delivery import lifecycle
 from delivery.dead_letters import fingerprint
-from delivery.engine import claims, waiting
+from delivery.engine import waiting
+from delivery.engine.sql import execute
 from delivery.engine.verdicts import POISON, POISON_RESCUES
 from delivery.engine.wake import wake
 from delivery.models import Delivery, Endpoint, EndpointHealth
@@ -67,7 +68,7 @@ def rescue(chunk: int = CHUNK) -> int:
     while True:
         with transaction.atomic():
             parameters: dict[str, Any] = {"most": chunk, "poison": POISON_RESCUES, "error": LEASE_ENDED}
-            rows = claims.execute(_RESCUE, parameters).fetchall()
+            rows = execute(_RESCUE, parameters).fetchall()
             dead = [(pk, endpoint_id) for pk, endpoint_id, state, _ in rows if state == State.DEAD_LETTER]
             for pk, endpoint_id in dead:
                 name = fingerprint(endpoint_id, POISON, None, LEASE_ENDED)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from delivery import endpoints, lifecycle
+from delivery import endpoint_changes, endpoints, lifecycle
 from delivery.replays import replay
 from delivery.tests import factories
 from kernel.models import AuditEntry
@@ -52,7 +52,7 @@ def test_redrive_and_discard_name_the_rows_they_moved_and_no_others():
 
 def test_a_verb_that_is_rolled_back_leaves_no_line(monkeypatch):
     endpoint = factories.endpoint()
-    monkeypatch.setattr(endpoints, "touched", lambda *_topics: 1 / 0)
+    monkeypatch.setattr(endpoint_changes, "touched", lambda *_topics: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         endpoints.pause(endpoint, **WHO)
     assert trail() == []

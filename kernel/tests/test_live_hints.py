@@ -4,6 +4,7 @@ import asyncio
 import os
 import queue
 import threading
+import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -12,7 +13,7 @@ from channels_redis.pubsub import RedisPubSubChannelLayer
 from django.db import transaction
 
 from kernel import live_hints as module
-from kernel.live_hints import GROUP, MAX_TOPICS, Messenger, touched
+from kernel.live_hints import MAX_TOPICS, Messenger, touched
 
 SECONDS = 10  # what is on its way arrives at once, or never
 
@@ -20,7 +21,8 @@ SECONDS = 10  # what is on its way arrives at once, or never
 class Listener:
     """What another process hears by the real layer: one list of topics for each message."""
 
-    def __init__(self) -> None:
+    def __init__(self, group: str) -> None:
+        self._group = group
         self._heard: queue.Queue[list[str]] = queue.Queue()
         self._is_ready = threading.Event()
         self._loop = asyncio.new_event_loop()
@@ -41,7 +43,7 @@ class Listener:
     async def _listen(self) -> None:
         layer = get_channel_layer()
         channel = await layer.new_channel()
-        await layer.group_add(GROUP, channel)
+        await layer.group_add(self._group, channel)
         self._is_ready.set()
         while True:
             message = await layer.receive(channel)
@@ -50,8 +52,11 @@ class Listener:
 
 
 @pytest.fixture
-def heard() -> Iterator[Listener]:
-    listener = Listener()
+def heard(monkeypatch) -> Iterator[Listener]:
+    """In a group of its own: other tests tell their hints through the same server at the same time."""
+    group = f"touched-{uuid.uuid4().hex}"
+    monkeypatch.setattr(module, "GROUP", group)
+    listener = Listener(group)
     yield listener
     listener.end()
 

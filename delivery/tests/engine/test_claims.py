@@ -12,7 +12,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from delivery import events, lifecycle
-from delivery.engine import claiming, claims, settle
+from delivery.engine import ahead, claiming, claims, settle, sql
 from delivery.engine.claiming import Claimer
 from delivery.engine.requests import Claimed
 from delivery.engine.transport.messages import Request, TransferResult
@@ -78,14 +78,14 @@ def test_never_more_than_asked_for_whatever_the_plan(make_endpoint, plan):
     for number in range(4):
         make_endpoint(subscriber=f"s{number}")
         fill(30, f"s{number}")
-    claims.cursor().execute(f"SET {plan} = off")
-    claims.cursor().execute("SET enable_bitmapscan = off")
+    sql.cursor().execute(f"SET {plan} = off")
+    sql.cursor().execute("SET enable_bitmapscan = off")
     try:
         claimed = take(10)
         assert 1 <= len(claimed) <= 10
         assert Delivery.objects.filter(state="in_flight").count() == len(claimed)
     finally:
-        claims.cursor().execute("RESET ALL")
+        sql.cursor().execute("RESET ALL")
 
 
 def test_four_workers_keep_one_cap_together(make_endpoint):
@@ -312,12 +312,12 @@ def test_release_gives_back_what_a_lost_claim_took(make_endpoint):
 def test_the_next_due_is_seen_only_within_the_horizon(make_endpoint):
     make_endpoint()
     fill(1)
-    assert claims.next_due_in(2.0) <= 0
+    assert ahead.next_due_in(2.0) <= 0
     Delivery.objects.update(next_attempt_at=timezone.now() + timedelta(seconds=1))
-    assert 0 < claims.next_due_in(2.0) <= 1
-    assert claims.next_due_in(0.5) is None
+    assert 0 < ahead.next_due_in(2.0) <= 1
+    assert ahead.next_due_in(0.5) is None
     EndpointHealth.objects.update(throttled_until=timezone.now() + timedelta(seconds=60))
-    assert claims.next_due_in(2.0) is None
+    assert ahead.next_due_in(2.0) is None
 
 
 def test_held_for_two_weeks_becomes_a_dead_letter(make_endpoint):
@@ -364,7 +364,7 @@ def test_a_held_snapshot_leaves_claiming_usable(make_endpoint, monkeypatch):
         while claimed := take(200, claimer):
             finish(claimed)
         assert claim_one() < 500
-        monkeypatch.setattr(claims, "earliest_due", lambda _slack: claims.LONG_AGO)
+        monkeypatch.setattr(ahead, "earliest_due", lambda _slack: ahead.LONG_AGO)
         assert claim_one() > 3000  # what it would cost without the floor
 
 
@@ -380,8 +380,8 @@ def claim_one() -> int:
 
 
 def reads() -> int:
-    claims.execute("SELECT pg_stat_force_next_flush()")
-    found = claims.execute("SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'delivery_due'")
+    sql.execute("SELECT pg_stat_force_next_flush()")
+    found = sql.execute("SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'delivery_due'")
     return found.fetchone()[0]
 
 

@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from delivery import events
-from delivery.engine import claims
+from delivery.engine import sql
 from delivery.engine.claiming import SMALL_BYTES, Claimer, large_bytes_of
 from delivery.models import Attempt, Delivery
 from delivery.tests.engine.conftest import new_drain
@@ -100,7 +100,7 @@ def test_what_waits_to_be_settled_holds_no_payload(make_endpoint, sink):
 def test_the_size_of_a_payload_is_known_without_reading_it(make_endpoint):
     make_endpoint()
     _record(1, 5_000_000)
-    plan = claims.execute(
+    plan = sql.execute(
         "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT octet_length(payload) FROM delivery_event"
     ).fetchone()[0][0]["Plan"]
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 20  # its pages are some hundreds
