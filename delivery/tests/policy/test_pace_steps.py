@@ -27,9 +27,10 @@ def sent(pace: Pace, count: int = 1) -> Pace:
 
 
 def test_nothing_is_learned_at_first():
-    assert Pace(
-        per_second=None, ceiling=None, clock=0.0, sent=0, lowered_at=None, probe_until=None, streak=0, status=0
-    ) == NO_PACE
+    assert (
+        Pace(per_second=None, ceiling=None, clock=0.0, sent=0, lowered_at=None, probe_until=None, streak=0, status=0)
+        == NO_PACE
+    )
 
 
 def test_the_columns_are_read_in_their_order():
