@@ -37,7 +37,7 @@ def test_steps_are_jittered_by_a_fifth_and_the_last_repeats(failed, seed, delays
 
 
 @pytest.mark.parametrize(
-    ("profile", "delays"), [("custom", []), ("custom", [-1]), ("custom", [700_000]), ("other", [])]
+    ("profile", "delays"), [("custom", []), ("custom", [-1]), ("custom", [700_000]), ("other", []), ("other", [60])]
 )
 def test_nonsense_is_refused_in_words(profile, delays):
     with pytest.raises(ValueError, match=r"retry"):
@@ -119,7 +119,11 @@ class Drawn(random.Random):
     ("told", "times", "least", "most"),
     [
         (0.0, 0, 0, 0),
+        (0.0, 1, 0, 0),  # at once, as it said: good for one try
+        (7.0, 1, 7, 7),
         (7_200.0, 1, 7_200, 7_200),
+        (0.0, 2, 1, 30),
+        (7.0, 2, 7, 30),
         (None, 0, 1, 30),
         (None, 1, 1, 30),  # nothing said: one step of the profile, a second at least
         (None, 2, 1, 30),
@@ -151,8 +155,10 @@ def test_a_profile_of_long_steps_waits_an_hour_at_most_when_throttled():
         (5_399, "about 90 minutes"),
         (5_400, "about 2 hours"),
         (5_300, "about 88 minutes"),
+        (8_999, "about 2 hours"),
         (172_799, "about 48 hours"),
         (172_800, "about 2 days"),
+        (302_399, "about 3 days"),
         (302_400, "about 4 days"),
         (1e7, "about 116 days"),
     ],
