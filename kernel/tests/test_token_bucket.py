@@ -64,3 +64,46 @@ def test_the_next_token_is_there_when_it_is_promised(per_minute, burst):
     _, bucket = take(Bucket(), rate, T0, burst)
     at = next_token_at(bucket, rate, T0) + timedelta(microseconds=1)
     assert take(bucket, rate, at, 1)[0] == 1
+
+
+def test_a_limit_without_a_burst_lets_a_tenth_of_a_minute_go_at_once():
+    assert Rate.of(20) == Rate(20.0, 2.0)
+    assert Rate.of(0) == Rate(0.0, 1.0)
+    assert Rate.of(100, 0) == Rate(100.0, 10.0)
+
+
+def test_a_bucket_is_full_until_it_is_used():
+    assert Bucket() == Bucket(tokens=None, tokens_at=None)
+    rate = Rate(60.0, 5.0)
+    assert level(Bucket(3.0, None), rate, T0) == level(Bucket(None, T0), rate, T0) == 5.0
+
+
+def test_what_is_taken_and_what_is_left():
+    rate = Rate(60.0, 5.0)
+    assert take(Bucket(3.5, T0), rate, T0, 2) == (2, Bucket(1.5, T0))
+    assert take(Bucket(3.5, T0), rate, T0, 9) == (3, Bucket(0.5, T0))
+    assert take(Bucket(3.5, T0), rate, T0, 0) == (0, Bucket(3.5, T0))
+    assert take(Bucket(3.5, T0), rate, T0, -2) == (0, Bucket(3.5, T0))
+    assert take(Bucket(0.0, T0), rate, T0 + timedelta(seconds=2), 1) == (1, Bucket(1.0, T0 + timedelta(seconds=2)))
+    assert take(Bucket(), rate, T0, 1) == (1, Bucket(4.0, T0))
+
+
+def test_almost_a_token_is_one_and_never_leaves_a_debt():
+    rate = Rate(60.0, 5.0)
+    assert take(Bucket(1 - 1e-10, T0), rate, T0, 1) == (1, Bucket(0.0, T0))
+    assert take(Bucket(1 - 1e-8, T0), rate, T0, 1)[0] == 0
+    assert next_token_at(Bucket(1 - 1e-10, T0), rate, T0) == T0
+
+
+def test_tokens_are_given_back_at_the_later_of_both_clocks():
+    rate = Rate(60.0, 5.0)
+    assert give_back(Bucket(1.0, T0), rate, T0 + timedelta(seconds=1), 2) == Bucket(4.0, T0 + timedelta(seconds=1))
+    assert give_back(Bucket(1.0, T0), rate, T0 - timedelta(seconds=1), 2) == Bucket(3.0, T0)
+    assert give_back(Bucket(), rate, T0, 2) == Bucket(5.0, T0)
+
+
+def test_the_next_token_comes_at_the_rate():
+    rate = Rate(30.0, 5.0)
+    assert next_token_at(Bucket(1.0, T0), rate, T0) == next_token_at(Bucket(4.0, T0), rate, T0) == T0
+    assert next_token_at(Bucket(0.25, T0), rate, T0) == T0 + timedelta(seconds=1.5)
+    assert next_token_at(Bucket(1 - 1e-6, T0), rate, T0) == T0 + timedelta(microseconds=2)

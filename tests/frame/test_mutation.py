@@ -59,6 +59,7 @@ def test_every_mutant_is_another_program_that_compiles():
 def test_every_target_and_its_tests_exist_and_its_equivalents_are_still_mutants(target):
     assert target.path.is_file()
     assert target.tests and all((ROOT / path).is_file() for path in target.tests)
+    assert not (target.pure and target.database)
     if target.equivalent:
         assert set(target.equivalent) <= changes_of(target.path.read_text(encoding="utf-8"))
 

@@ -5,6 +5,7 @@ has the libraries loaded already, which is most of what a test run costs to begi
 """
 
 import contextlib
+import gc
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -18,14 +19,17 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import NoReturn
 
+import hypothesis
 import pytest
 
 LIBRARIES = (
     "_pytest.assertion.rewrite", "celery", "cryptography.fernet", "django.contrib.admin",
     "django.db.backends.postgresql", "django.test", "hypothesis", "psycopg", "pycurl", "pytest_django.plugin",
-    "requests", "structlog",
+    "requests", "schemathesis.pytest.plugin", "structlog",
 )  # fmt: skip
 LOOK_SECONDS = 0.02
+# The same examples for every mutant, and no search for a smaller one: that it fails is all we ask.
+FIRST_FAILURE = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
 
 
 class _Serving(importlib.machinery.SourceFileLoader):
@@ -58,6 +62,7 @@ def load_libraries() -> None:
     loaded = sorted(name for name in sys.modules if name.partition(".")[0] in product)
     if loaded:
         raise RuntimeError(f"Already loaded, so a mutant of it would not be seen: {', '.join(loaded)}.")
+    gc.freeze()  # pytest collects garbage three times a run, which would look at all of these
 
 
 def tests_pass(
@@ -86,6 +91,8 @@ def _child(finder: _Finder, arguments: Sequence[str], is_quiet: bool) -> NoRetur
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, 1)
             os.dup2(nowhere, 2)
+        hypothesis.settings.register_profile("mutants", derandomize=True, database=None, phases=FIRST_FAILURE)
+        hypothesis.settings.load_profile("mutants")
         sys.dont_write_bytecode = True
         sys.meta_path.insert(0, finder)
         status = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *arguments]))

@@ -76,6 +76,13 @@ def test_a_lost_probe_expires_and_its_late_result_changes_nothing():
     assert fail(second, 350, token=TOKEN, effect=Effect.SUCCESS) is second
 
 
+def test_only_the_probes_own_token_brings_its_result_back():
+    breaker = probing(token=OTHER)
+    for token in (None, TOKEN, UUID(int=3)):
+        assert fail(breaker, 301, token=token) is breaker
+    assert fail(breaker, 301, token=OTHER).breaker_state == "open"
+
+
 def test_a_failed_probe_doubles_up_to_an_hour():
     breaker, seconds, seen = opened(), 0, []
     for _ in range(6):

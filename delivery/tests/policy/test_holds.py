@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from delivery.policy.holds import _ADVICE, NO_STREAK, REFUSALS_TO_HOLD, Streak, after_attempt, hold_reason
+from delivery.policy.holds import _ADVICE, NO_STREAK, REFUSALS_TO_HOLD, Streak, after_attempt, hold_reason, kind_of
 from delivery.policy.outcomes import BodyRule, Decision, DecisionKind, Failure, Outcome, classify
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -71,3 +71,20 @@ def test_excused_codes_do_not_count_and_body_rules_do():
     assert streak_of(*[(401, {"transient_codes": [401]})] * 9) == NO_STREAK
     refused = (200, {"body_rule": BodyRule.of({"refused": "no"}), "body_head": b"no"})
     assert streak_of(*[refused] * 5).needs_attention
+
+
+def test_refusals_beyond_the_fifth_are_counted_without_their_kinds():
+    streak = streak_of(401, 401, 403, 401, 401, 302, 400)
+    assert streak == Streak("rejected 401, rejected 401, rejected 403, rejected 401, rejected 401", 7)
+    assert streak.needs_attention
+
+
+def test_the_kind_of_a_refusal_that_was_sent_is_its_outcome():
+    assert kind_of(classify(status=401, now=NOW), 401) == "rejected 401"
+    assert kind_of(classify(status=302, now=NOW), 302) == "redirect"
+    assert kind_of(classify(failure=Failure.BLOCKED, now=NOW), 0) == "blocked"
+
+
+def test_nothing_changes_by_a_success_without_a_streak():
+    assert NO_STREAK == Streak(refusal_kind="", refusal_count=0)  # noqa: SIM300
+    assert after_attempt(clean := Streak(), classify(status=200, now=NOW), 200) is clean

@@ -23,10 +23,10 @@ def judged(status=0, **options):
 
 ROWS = [
     *[(code, Outcome.DELIVERED, DecisionKind.SUCCESS) for code in (200, 201, 202, 204, 299)],
-    *[(code, Outcome.REDIRECT, DecisionKind.PERMANENT) for code in (300, 301, 302, 304, 307, 308)],
+    *[(code, Outcome.REDIRECT, DecisionKind.PERMANENT) for code in (300, 301, 302, 304, 307, 308, 399)],
     *[
         (code, Outcome.REJECTED, DecisionKind.PERMANENT)
-        for code in (400, 401, 403, 404, 405, 409, 413, 415, 418, 422, 451)
+        for code in (400, 401, 403, 404, 405, 409, 413, 415, 418, 422, 451, 499)
     ],
     *[(code, Outcome.REJECTED, DecisionKind.PERMANENT) for code in (501, 505)],
     *[(code, Outcome.SERVER_ERROR, DecisionKind.TRANSIENT) for code in (500, 502, 503, 504, 507, 599, 425)],
@@ -123,3 +123,29 @@ def test_body_rule_from_json():
 def test_every_outcome_is_explained():
     assert set(EXPLANATIONS) == set(Outcome)
     assert {o.value for o in BREAKER_COUNTS} == {"timeout", "connection", "dns", "tls", "server_error"}
+
+
+@pytest.mark.parametrize("name", ["success", "refused", "duplicate"])
+def test_a_body_rule_of_one_list_alone_is_a_rule(name):
+    assert BodyRule.of({name: "Yes|no"}) == BodyRule(**{name: ("yes", "no")})
+
+
+def test_the_first_unknown_word_of_a_body_rule_is_named():
+    with pytest.raises(ValueError, match="not 'failure'"):
+        BodyRule.of({"success": "ok", "sucess": "ok", "failure": "no"})
+
+
+@pytest.mark.parametrize("status", [500, 502, 504, 507])
+def test_only_a_429_or_503_may_name_a_wait(status):
+    assert judged(status, retry_after="7") == judged(status)
+
+
+def test_a_decision_says_yes_or_no():
+    assert judged(200).is_success is True and judged(500).is_success is False
+    assert judged(500).counts_for_breaker is True and judged(200).counts_for_breaker is False
+    assert judged(400).is_refusal is True and judged(200).is_refusal is False
+
+
+@pytest.mark.parametrize("status", [400, 403, 405, 422, 501])
+def test_where_a_404_may_pass_the_other_refusals_are_still_final(status):
+    assert judged(status, not_found_is_transient=True).kind is DecisionKind.PERMANENT

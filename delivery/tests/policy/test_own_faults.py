@@ -46,3 +46,40 @@ def test_ten_minutes_of_it_are_few_tries():
 
 def test_an_unknown_rule_is_still_a_fault_of_ours():
     assert own_faults.kind_of("nonsense") is Kind.OTHER
+
+
+def test_nothing_is_at_fault_at_first_and_nothing_changes_by_what_reached_the_receiver():
+    assert OwnFaults(kind="", count=0, since=None) == NONE
+    assert after_attempt(clean := OwnFaults("", 0, None), None, NOW) is clean
+    assert after_attempt(NONE, Kind.PROXY, NOW) == OwnFaults("egress_proxy", 1, NOW)
+    assert after_attempt(OwnFaults("egress_proxy", 1, NOW), None, NOW) == NONE
+    assert after_attempt(OwnFaults("egress_proxy", 1, None), Kind.PROXY, NOW) == OwnFaults("egress_proxy", 2, NOW)
+
+
+def test_more_than_five_still_need_attention():
+    assert own_faults.needs_attention(OwnFaults(Kind.CA_CERTIFICATE, 6, NOW))
+
+
+def test_one_fault_alone_opens_no_breaker_however_old():
+    later = NOW + timedelta(hours=1)
+    assert not own_faults.opens_breaker(OwnFaults("name_service", 1, NOW), later)
+    assert own_faults.opens_breaker(OwnFaults("name_service", 2, NOW), later)
+    assert not own_faults.opens_breaker(OwnFaults("name_service", 9, None), later)
+
+
+@pytest.mark.parametrize(
+    ("lasted", "pause"), [(-60, 1), (0, 1), (2, 1), (3, 1.5), (60, 30), (120, 60), (121, 60), (10_000, 60)]
+)
+def test_the_pause_is_half_as_long_as_it_has_lasted(lasted, pause):
+    assert own_faults.pause_seconds(OwnFaults("name_service", 2, NOW), NOW + timedelta(seconds=lasted)) == pause
+
+
+def test_the_pause_of_a_fault_without_a_beginning_is_a_second():
+    assert own_faults.pause_seconds(NONE, NOW) == 1
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_the_reason_is_what_is_wrong_and_what_to_do(kind):
+    title, advice = own_faults.WORDS[kind]
+    assert own_faults.hold_reason(OwnFaults(kind, 5, NOW)) == f"{title}. {advice}"
+    assert own_faults.kind_of(kind.value) is kind
