@@ -42,6 +42,16 @@ class EventIn(Strict):
     uid = serializers.RegexField(rf"^{events.UID.pattern}$", required=False, help_text="The webhook-id; ours if none.")
     occurred_at = serializers.DateTimeField(required=False)
 
+    def validate_type(self, value: str) -> str:
+        if refused := events.refused_type(value):
+            raise serializers.ValidationError(refused, code="reserved_type")
+        return value
+
+    def validate_uid(self, value: str) -> str:
+        if refused := events.refused_uid(value):
+            raise serializers.ValidationError(refused, code="reserved_uid")
+        return value
+
 
 class BulkIn(Strict):
     events = EventIn(many=True, min_length=1, max_length=1_000)  # type: ignore[call-arg]

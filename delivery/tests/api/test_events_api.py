@@ -174,3 +174,15 @@ def test_an_ordering_key_is_a_numbers_text(api):
         _send(api, f'{{"type":"a.b","data":{{"k":{text}}}}}')
     keys = list(Delivery.objects.order_by("id").values_list("ordering_key", flat=True))
     assert keys == ["0.1234567890123456789", "0.1234567890123456788", "-0", "1e2", "7", '{"x": 1.50}']
+
+
+@pytest.mark.parametrize(
+    ("change", "code"), [({"type": "task.succeeded"}, "reserved_type"), ({"uid": "rt_1"}, "reserved_uid")]
+)
+def test_our_own_types_and_uids_are_refused_and_named(api, change, code):
+    one = _post(api, {**EVENT, **change})
+    assert (one.status_code, one.json()["errors"][0]["code"]) == (400, code)
+    many = _post(api, {"events": [EVENT, {**EVENT, **change}]}, "events/bulk/")
+    assert (many.status_code, many.json()["errors"][0]["code"]) == (400, code)
+    assert many.json()["errors"][0]["field"].startswith("events.1.")
+    assert not Event.objects.exists()
