@@ -25,6 +25,7 @@ from delivery.errors import InvalidEvent, UidTaken
 from delivery.models import Endpoint, Event
 from kernel import correlation, exact_numbers
 from kernel.live_hints import touched
+from kernel.parsing import MAX_DEPTH, is_too_deep, shown_loads
 
 TYPE = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
 UID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -132,6 +133,9 @@ def _event(item: NewEvent, now: datetime) -> Event:
 
 def payload_bytes(type: str, occurred_at: datetime, data: dict[str, Any]) -> bytes:
     """The exact bytes of `{"type", "timestamp", "data"}` (Standard Webhooks §Payload). Raises InvalidEvent."""
+    if is_too_deep(data, MAX_DEPTH - 1):  # the payload is one more around it
+        detail = f"The data is nested too deeply: at most {MAX_DEPTH - 1} objects and lists may lie in one another."
+        raise InvalidEvent(detail, code="invalid_data", field="data")
     moment = occurred_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
     try:
         text = exact_numbers.dumps(
@@ -266,7 +270,7 @@ def _fan_out(events: list[Event]) -> None:
 
 def ordering_value(event: Event, path: str) -> str:
     """The value of the endpoint's ordering key in this event; "" where it has none, and then nothing is ordered."""
-    value: Any = exact_numbers.loads(bytes(event.payload))
+    value: Any = shown_loads(bytes(event.payload))
     for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None
     if value is None or value == "":

@@ -13,7 +13,7 @@ from delivery import events, labels
 from delivery.models import Attempt, Delivery, Event
 from delivery.policy.outcomes import EXPLANATIONS, Outcome
 from delivery.states import AWAITS_TURN, WAITING_STATES
-from kernel import exact_numbers
+from kernel.parsing import shown_loads
 
 
 class Strict(serializers.Serializer):
@@ -91,7 +91,7 @@ class EventOut(EventAccepted):
 
     @extend_schema_field({"type": "object", "nullable": True, "additionalProperties": True})
     def get_payload(self, event: Event) -> Any:
-        return exact_numbers.loads(bytes(event.payload)) if self.context.get("shows_payload") else None
+        return shown_loads(bytes(event.payload)) if self.context.get("shows_payload") else None
 
 
 class DeliveryOut(serializers.ModelSerializer):

@@ -80,6 +80,8 @@ def test_twins_in_one_call_are_one_event():
         ({"data": {"n": float("nan")}}, "invalid_data"),
         ({"data": {"n": "\ud800"}}, "invalid_data"),
         ({"data": {"n": object()}}, "invalid_data"),
+        ({"data": json.loads('{"n":' * 100 + "1" + "}" * 100)}, "invalid_data"),
+        ({"data": json.loads('{"n":' * 900 + "1" + "}" * 900)}, "invalid_data"),
     ],
 )
 def test_what_is_refused_and_why(values, code):
