@@ -1,6 +1,7 @@
 """Record events: the outbox. The event and one delivery for each endpoint that wants it, in the caller's transaction.
 
-`record` and `record_many` are the only way in. An event's payload is fixed here as the exact bytes that are signed and
+`record` and `record_many` are the only way in; what callers publish comes through `publish`, which keeps our own types
+and uids out of their reach. An event's payload is fixed here as the exact bytes that are signed and
 sent for ever after. Nothing here talks to the broker or to a receiver; after commit the workers are woken.
 """
 
@@ -24,10 +25,13 @@ from delivery.errors import InvalidEvent, UidTaken
 from delivery.models import Endpoint, Event
 from kernel import correlation, exact_numbers
 from kernel.live_hints import touched
+from kernel.parsing import MAX_DEPTH, is_too_deep, shown_loads
 
 TYPE = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
 UID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_TYPE, MAX_SUBSCRIBER, MAX_KEY = 100, 100, 200
+OUR_TYPES = ("task.", "batch.", "alert.", "endpoint.")  # what we say ourselves; a receiver must be able to trust it
+OUR_UIDS = ("rt_", "alert_")  # derived uids: whoever could take one in advance would keep our event from being told
 
 
 @dataclass(slots=True)
@@ -41,6 +45,30 @@ class NewEvent:
     occurred_at: datetime | None = None
     correlation_id: str | None = None
     caller: str = ""
+
+
+def publish(new: Sequence[NewEvent]) -> list[Event]:
+    """`record_many` for what callers publish. Raises InvalidEvent also for types and uids that are ours."""
+    for item in new:
+        if refused := refused_type(item.type):
+            raise InvalidEvent(refused, code="reserved_type", field="type")
+        if item.uid and (refused := refused_uid(item.uid)):
+            raise InvalidEvent(refused, code="reserved_uid", field="uid")
+    return record_many(new)
+
+
+def refused_type(type: str) -> str:
+    """Why a caller may not publish this type; "" where he may."""
+    if isinstance(type, str) and type.startswith(OUR_TYPES):
+        return f"Types that begin with {', '.join(OUR_TYPES)} are Roundtrip's own. Choose another first word."
+    return ""
+
+
+def refused_uid(uid: str) -> str:
+    """Why a caller may not give this uid; "" where he may."""
+    if isinstance(uid, str) and uid.startswith(OUR_UIDS):
+        return f"Uids that begin with {' or '.join(OUR_UIDS)} are Roundtrip's own. Choose another one."
+    return ""
 
 
 @dataclass(slots=True)
@@ -105,6 +133,9 @@ def _event(item: NewEvent, now: datetime) -> Event:
 
 def payload_bytes(type: str, occurred_at: datetime, data: dict[str, Any]) -> bytes:
     """The exact bytes of `{"type", "timestamp", "data"}` (Standard Webhooks §Payload). Raises InvalidEvent."""
+    if is_too_deep(data, MAX_DEPTH - 1):  # the payload is one more around it
+        detail = f"The data is nested too deeply: at most {MAX_DEPTH - 1} objects and lists may lie in one another."
+        raise InvalidEvent(detail, code="invalid_data", field="data")
     moment = occurred_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
     try:
         text = exact_numbers.dumps(
@@ -239,7 +270,7 @@ def _fan_out(events: list[Event]) -> None:
 
 def ordering_value(event: Event, path: str) -> str:
     """The value of the endpoint's ordering key in this event; "" where it has none, and then nothing is ordered."""
-    value: Any = exact_numbers.loads(bytes(event.payload))
+    value: Any = shown_loads(bytes(event.payload))
     for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None
     if value is None or value == "":

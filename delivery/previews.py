@@ -14,6 +14,7 @@ from delivery.events import payload_bytes
 from delivery.models import Endpoint, Event
 from delivery.policy.postback import Template, check_template, render
 from kernel import exact_numbers
+from kernel.parsing import shown_loads
 
 OVERRIDES = ("url", "method", "body_template", "body_content_type", "missing_field", "missing_default")
 
@@ -59,7 +60,8 @@ def with_changes(endpoint: Endpoint, changes: dict[str, Any]) -> Endpoint:
 
 def envelope_of(event: Event) -> dict[str, Any]:
     """What a template's fields are looked up in."""
-    return {**exact_numbers.loads(bytes(event.payload)), "uid": event.uid}
+    found = shown_loads(bytes(event.payload))
+    return {**(found if isinstance(found, dict) else {}), "uid": event.uid}
 
 
 def made_up(type: str, data: dict[str, Any]) -> dict[str, Any]:

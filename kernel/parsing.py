@@ -9,6 +9,9 @@ from rest_framework.renderers import JSONRenderer
 
 from kernel import exact_numbers
 
+MAX_DEPTH = 100  # objects and lists inside one another, in all that comes in; RFC 8259 §9 lets a reader set a limit
+TOO_DEEP = f"… (not shown: it is nested more than {MAX_DEPTH} deep)"
+
 
 class HostileJSON(ValueError):
     """The text is JSON that cannot be stored or understood one way; the message says why."""
@@ -45,14 +48,57 @@ def strict_loads(raw: bytes, *, keeps_numbers: bool = False) -> Any:
     except UnicodeDecodeError as error:
         raise HostileJSON(f"the body is not UTF-8 (byte {error.start})") from None
     except RecursionError:
-        raise HostileJSON("the body is nested too deeply") from None
+        raise HostileJSON(_TOO_DEEP) from None
     except ValueError as error:
         raise HostileJSON(f"the body is not JSON: {error}") from None
+    if text.count("[") + text.count("{") > MAX_DEPTH and is_too_deep(value):
+        raise HostileJSON(_TOO_DEEP)
     if "\\u" in text:
         _refuse_unstorable(value)
     elif "\x00" in text:
         raise HostileJSON("the body contains a NUL character")
     return value
+
+
+_TOO_DEEP = f"the body is nested too deeply: at most {MAX_DEPTH} objects and lists may lie in one another"
+
+
+def is_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
+    """Whether more than `most` objects and lists lie in one another. Level by level, so that no depth can break it."""
+    level = [value] if isinstance(value, dict | list | tuple) else []
+    for _ in range(most):
+        if not level:
+            return False
+        level = [
+            child
+            for item in level
+            for child in (item.values() if isinstance(item, dict) else item)
+            if isinstance(child, dict | list | tuple)
+        ]
+    return bool(level)
+
+
+def cut(value: Any) -> Any:
+    """The value, or a copy that says `TOO_DEEP` where it is nested deeper than anything we take in today."""
+    return _cut(value, MAX_DEPTH) if is_too_deep(value) else value
+
+
+def _cut(value: Any, left: int) -> Any:
+    if not isinstance(value, dict | list):
+        return value
+    if not left:
+        return TOO_DEEP
+    if isinstance(value, dict):
+        return {key: _cut(item, left - 1) for key, item in value.items()}
+    return [_cut(item, left - 1) for item in value]
+
+
+def shown_loads(raw: bytes | str) -> Any:
+    """Stored JSON for showing, with its numbers kept; what is nested too deeply is cut. Raises ValueError."""
+    try:
+        return cut(exact_numbers.loads(raw))
+    except RecursionError:
+        return TOO_DEEP
 
 
 def _refuse_unstorable(value: Any) -> None:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from django.db import models
 from django.db.models import Q
 
+from kernel.json_fields import ShownJSONField
 from tasks.states import (
     BATCH_OUTCOMES,
     FINAL_STATES,
@@ -65,8 +66,8 @@ class Task(models.Model):
     correlation_id = models.CharField(max_length=64, db_index=True)
     state = models.CharField(max_length=12, choices=State.choices, default=State.QUEUED)
     progress = models.PositiveSmallIntegerField(default=0, help_text="0 to 100.")
-    input = models.JSONField()
-    result = models.JSONField(null=True, blank=True)
+    input = ShownJSONField()
+    result = ShownJSONField(null=True, blank=True)
     error_code = models.CharField(max_length=60, blank=True)
     error_text = models.TextField(blank=True)
     attempt_count = models.PositiveSmallIntegerField(default=0, help_text="External jobs or runs begun so far.")
@@ -204,7 +205,7 @@ class Schedule(models.Model):
 
     name = models.CharField(max_length=100, unique=True)
     kind = models.CharField(max_length=60)
-    input = models.JSONField(default=dict, blank=True)
+    input = ShownJSONField(default=dict, blank=True)
     subscriber = models.CharField(max_length=100, blank=True)
     every_seconds = models.PositiveIntegerField(help_text="At least 60.")
     starts_at = models.DateTimeField()

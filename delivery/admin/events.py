@@ -89,6 +89,6 @@ def _panel(event: Event, request: HttpRequest) -> dict[str, Any]:
 def payload_words(event: Event) -> str:
     """The payload laid out for reading; cut where it is very long."""
     text = bytes(event.payload).decode()
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         text = exact_numbers.dumps(exact_numbers.loads(text), indent=2, ensure_ascii=False)
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}\n… {len(text):,} characters in all"

@@ -20,6 +20,7 @@ from delivery.endpoint_rules import InvalidEndpoint
 from delivery.endpoint_secrets import Earlier
 from delivery.models import Endpoint
 from kernel.admin.confirm import OptionalReasonForm, ReasonForm
+from kernel.json_fields import StrictDecoder
 
 
 class EndpointForm(forms.ModelForm):
@@ -51,6 +52,7 @@ class EndpointForm(forms.ModelForm):
     )
     headers = forms.JSONField(
         required=False,
+        decoder=StrictDecoder,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
         help_text='Extra request headers, e.g. {"x-api-key": "…"}.',
     )

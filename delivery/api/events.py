@@ -80,7 +80,7 @@ class EventViews(ListModelMixin, RetrieveModelMixin, ApiViews):
     def create(self, request: Request) -> Response:
         asked = EventIn(data=request.data)
         asked.is_valid(raise_exception=True)
-        event = events.record_many([self._new(request, asked.validated_data)])[0]
+        event = events.publish([self._new(request, asked.validated_data)])[0]
         return Response(EventAccepted(event).data, status=202)
 
     @extend_schema(
@@ -95,7 +95,7 @@ class EventViews(ListModelMixin, RetrieveModelMixin, ApiViews):
     def bulk(self, request: Request) -> Response:
         asked = BulkIn(data=request.data)
         asked.is_valid(raise_exception=True)
-        recorded = events.record_many([self._new(request, item) for item in asked.validated_data["events"]])
+        recorded = events.publish([self._new(request, item) for item in asked.validated_data["events"]])
         return Response({"events": EventAccepted(recorded, many=True).data}, status=202)
 
     @staticmethod

@@ -13,7 +13,7 @@ from delivery import events, labels
 from delivery.models import Attempt, Delivery, Event
 from delivery.policy.outcomes import EXPLANATIONS, Outcome
 from delivery.states import AWAITS_TURN, WAITING_STATES
-from kernel import exact_numbers
+from kernel.parsing import shown_loads
 
 
 class Strict(serializers.Serializer):
@@ -41,6 +41,16 @@ class EventIn(Strict):
     subscriber = serializers.CharField(max_length=events.MAX_SUBSCRIBER, required=False, default="", allow_blank=True)
     uid = serializers.RegexField(rf"^{events.UID.pattern}$", required=False, help_text="The webhook-id; ours if none.")
     occurred_at = serializers.DateTimeField(required=False)
+
+    def validate_type(self, value: str) -> str:
+        if refused := events.refused_type(value):
+            raise serializers.ValidationError(refused, code="reserved_type")
+        return value
+
+    def validate_uid(self, value: str) -> str:
+        if refused := events.refused_uid(value):
+            raise serializers.ValidationError(refused, code="reserved_uid")
+        return value
 
 
 class BulkIn(Strict):
@@ -81,7 +91,7 @@ class EventOut(EventAccepted):
 
     @extend_schema_field({"type": "object", "nullable": True, "additionalProperties": True})
     def get_payload(self, event: Event) -> Any:
-        return exact_numbers.loads(bytes(event.payload)) if self.context.get("shows_payload") else None
+        return shown_loads(bytes(event.payload)) if self.context.get("shows_payload") else None
 
 
 class DeliveryOut(serializers.ModelSerializer):

@@ -12,8 +12,10 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-_KEY = re.compile(rb"-----BEGIN ([A-Z0-9 ]*)PRIVATE KEY-----.+?-----END \1PRIVATE KEY-----", re.DOTALL)
-_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+# A block ends at the next beginning, or a text full of beginnings would be read to its end from each of them.
+_INSIDE = rb"(?:[^-]|-(?!----BEGIN ))+?"
+_KEY = re.compile(rb"-----BEGIN ([A-Z0-9 ]{0,40})PRIVATE KEY-----" + _INSIDE + rb"-----END \1PRIVATE KEY-----")
+_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----" + _INSIDE + rb"-----END CERTIFICATE-----")
 
 
 class CertificateRefused(ValueError):

@@ -80,6 +80,8 @@ def test_twins_in_one_call_are_one_event():
         ({"data": {"n": float("nan")}}, "invalid_data"),
         ({"data": {"n": "\ud800"}}, "invalid_data"),
         ({"data": {"n": object()}}, "invalid_data"),
+        ({"data": json.loads('{"n":' * 100 + "1" + "}" * 100)}, "invalid_data"),
+        ({"data": json.loads('{"n":' * 900 + "1" + "}" * 900)}, "invalid_data"),
     ],
 )
 def test_what_is_refused_and_why(values, code):
@@ -159,3 +161,19 @@ def test_one_uid_recorded_by_many_at_once_is_one_event():
         thread.join()
     assert len(found) == 6 and len(set(found)) == 1
     assert Event.objects.count() == Delivery.objects.count() == 1
+
+
+@pytest.mark.parametrize("type", ["task.succeeded", "batch.completed", "alert.opened", "endpoint.disabled"])
+def test_callers_cannot_publish_what_we_say_ourselves(type):
+    with pytest.raises(InvalidEvent) as refusal:
+        events.publish([events.NewEvent("a.b", {}), events.NewEvent(type, {})])
+    assert refusal.value.code == "reserved_type" and "Choose another" in refusal.value.detail
+    assert not Event.objects.exists()
+
+
+@pytest.mark.parametrize("uid", ["rt_0123456789abcdef", "alert_7"])
+def test_callers_cannot_take_our_uids(uid):
+    with pytest.raises(InvalidEvent) as refusal:
+        events.publish([events.NewEvent("a.b", {}, uid=uid)])
+    assert refusal.value.code == "reserved_uid"
+    assert events.publish([events.NewEvent("tasks.done", {}, uid="evt_1Stripe")])[0].pk

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.parsing import HostileJSON, strict_loads
+from kernel.parsing import MAX_DEPTH, TOO_DEEP, HostileJSON, cut, is_too_deep, shown_loads, strict_loads
 
 json_values = st.recursive(
     st.none()
@@ -58,3 +58,32 @@ def test_an_escaped_backslash_before_u0000_is_just_text():
 
 def test_a_surrogate_pair_is_one_character():
     assert strict_loads(b'"\\ud83d\\ude00"') == "\U0001f600"
+
+
+def nested(depth, inner=b"1"):
+    """So many lists and objects, in turn."""
+    opened = [b"[", b'{"a":'] * depth
+    closed = [b"]", b"}"] * depth
+    return b"".join(opened[:depth]) + inner + b"".join(reversed(closed[:depth]))
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 900, 952, 960, 993, 50_000])
+def test_nesting_beyond_the_limit_is_refused_at_any_depth(depth):
+    with pytest.raises(HostileJSON, match="at most 100"):
+        strict_loads(nested(depth))
+    with pytest.raises(HostileJSON, match="at most 100"):
+        strict_loads(b"[" + b"{}," * 200 + nested(depth) + b"]")
+
+
+def test_nesting_up_to_the_limit_and_any_number_side_by_side_pass():
+    assert not is_too_deep(strict_loads(nested(MAX_DEPTH)))
+    assert len(strict_loads(b"[" + b",".join([b"[{}]"] * 5_000) + b"]")) == 5_000
+    assert strict_loads(b'"' + b"[" * 5_000 + b'"') == "[" * 5_000
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 900, 952, 992, 50_000])
+def test_what_is_stored_deeper_is_shown_cut_and_can_be_written(depth):
+    shown = shown_loads(nested(depth))
+    assert not is_too_deep(shown)
+    assert TOO_DEEP in json.dumps(shown, ensure_ascii=False, indent=2)
+    assert cut(shown) is shown

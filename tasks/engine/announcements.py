@@ -1,7 +1,8 @@
 """The events that tell subscribers how their work ended. Pure: rows in, new events out; the unit records them.
 
 They say what happened and where to look, not the result itself: that is read from the API, with the reader's rights.
-Their uids are derived, so that the database itself refuses a second announcement of the same end.
+Their uids are derived, so that the database itself refuses a second announcement of the same end; they begin with a
+prefix that no caller may use (`delivery.events.OUR_UIDS`), so that nobody can take one in advance.
 """
 
 import hashlib
@@ -22,13 +23,14 @@ TASK_EVENTS = {
 BATCH_COMPLETED = "batch.completed"
 
 
-def of_tasks(tasks: Iterable[Task]) -> list[NewEvent]:
-    """One event for each task that has just become final."""
-    return [_of_task(task, TASK_EVENTS[task.state]) for task in tasks if task.state in TASK_EVENTS]
+def announced(tasks: Iterable[Task]) -> list[Task]:
+    """Those of the tasks whose state is an end that is told of."""
+    return [task for task in tasks if task.state in TASK_EVENTS]
 
 
-def of_batches(batches: Iterable[Batch]) -> list[NewEvent]:
-    return [_of_batch(batch) for batch in batches]
+def of(rows: Iterable[Task | Batch]) -> list[NewEvent]:
+    """One event for each task that has just become final, and for each batch that is complete."""
+    return [_of_task(row, TASK_EVENTS[row.state]) if isinstance(row, Task) else _of_batch(row) for row in rows]
 
 
 def uids_of(task: Task) -> list[str]:
@@ -86,4 +88,4 @@ def _of_batch(batch: Batch) -> NewEvent:
 def _uid(row: Task | Batch, type: str, turn: int) -> str:
     """The creation time is in it, so that ids of another or a reset installation never make the same uid."""
     words = f"{type}|{row.pk}|{row.created_at.isoformat()}|{turn}"
-    return f"evt_{hashlib.sha256(words.encode()).hexdigest()[:28]}"
+    return f"rt_{hashlib.sha256(words.encode()).hexdigest()[:40]}"

@@ -20,9 +20,8 @@ from typing import Any
 
 from django.db import transaction
 
-from delivery import events
 from kernel.live_hints import touched
-from tasks.engine import announcements, batches, wake
+from tasks.engine import batches, telling, wake
 from tasks.engine.writing import update_rows
 from tasks.models import ExternalJob, Task, Transition
 from tasks.states import FINAL_STATES, Cause, State
@@ -126,10 +125,7 @@ class UnitOfWork:
         moves = list(self.moves.values())
         Transition.objects.bulk_create([self._transition(move) for move in moves], batch_size=1000)
         completed, waiting = batches.count([(move.task, move.before) for move in moves], self.now)
-        news = [*announcements.of_tasks([move.task for move in moves if move.step.target]),
-                *announcements.of_batches(completed)]  # fmt: skip
-        if news:
-            events.record_many(news)
+        telling.tell([move.task for move in moves if move.step.target], completed, cause=self.cause)
         self._hint_and_wake(moves, waiting)
 
     def _write_tasks(self) -> None:

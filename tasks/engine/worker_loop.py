@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
-from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection
+from django.db import InterfaceError, OperationalError, close_old_connections, connection
 
 from tasks.engine import clock
 
@@ -55,17 +55,24 @@ class Stream:
             self.in_air[self._executor.submit(self.call, work)] = work
 
     def land(self, done: set[Future[Any]]) -> int:
-        """Settle those of this stream; a fault in one settle leaves its work to the lease."""
+        """Settle those of this stream."""
         pairs = [(self.in_air.pop(future), future.result()) for future in done if future in self.in_air]
         if pairs:
             self.is_dry = False
-            try:
-                self.settle(pairs, clock.now())
-            except (OperationalError, InterfaceError):
-                raise
-            except DatabaseError:
-                log.exception("settle_failed", stream=self.name, calls=len(pairs))
+            self._settle(pairs)
         return len(pairs)
+
+    def _settle(self, pairs: list[tuple[Any, Any]]) -> None:
+        """All together; if one of them breaks that, each for itself. The one that cannot be settled is left to its
+        lease, and to the rescue that makes a dead letter of it in the end."""
+        try:
+            self.settle(pairs, clock.now())
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception:
+            log.exception("settle_failed", stream=self.name, calls=len(pairs))
+            for pair in pairs if len(pairs) > 1 else []:
+                self._settle([pair])
 
     def close(self) -> None:
         if self._executor is not None:

@@ -16,6 +16,7 @@ from django.db import transaction
 from django.db.models import F
 
 from kernel import correlation
+from kernel.parsing import MAX_DEPTH, is_too_deep
 from tasks import kinds, providers
 from tasks.engine import backoff, lifecycle
 from tasks.engine.unit_of_work import UnitOfWork
@@ -84,7 +85,10 @@ def call(fetch: Fetch) -> Fetched:
         return Fetched(error=ProviderUnavailable(f"The provider {fetch.provider} is not configured any more."))
     with correlation.bind(fetch.correlation_id):
         try:
-            return Fetched(provider.result(fetch.job_id, fetch.item_key))
+            result = provider.result(fetch.job_id, fetch.item_key)
+            if is_too_deep(result):  # what cannot be written must not be read, whatever an adapter reads with
+                raise BadAnswer(f"The result cannot be used: it is nested more than {MAX_DEPTH} deep.")
+            return Fetched(result)
         except ProviderError as error:
             return Fetched(error=error)
         except Exception as error:

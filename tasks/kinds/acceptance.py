@@ -8,12 +8,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# Left-over template fields: {{name}}, {name}, ${name}, $name, %name%, <% name %>, [Name] of the usual words.
+# Left-over template fields: {{name}}, ${name}, <% name %>; and {name}, $name, %name%, [Name] of the usual words. The
+# text is a stranger's: no pattern may look at a character again and again, so pairs are looked for and not matched.
+_PAIRS = (("{{", "}}"), ("${", "}"), ("<%", "%>"))
 _PLACEHOLDER = re.compile(
-    r"\{\{.*?\}\}|\{[A-Za-z_][\w. ]*\}|\$\{[^}]*\}|\$[A-Za-z_]\w*|%[A-Za-z_]\w*%|<%.*?%>"
+    r"\{[A-Za-z_][\w. ]*\}|\$[A-Za-z_]\w*|%[A-Za-z_]\w*%"
     r"|\[(?:your|my|first|last|company|business|customer|recipient|sender)?[ _]?(?:name|company|title|business)\]",
-    re.IGNORECASE | re.DOTALL,
+    re.IGNORECASE,
 )
+MAX_BODY = 100_000
 MAX_SUBJECT = 300
 
 
@@ -44,8 +47,21 @@ def email_generation(given: Mapping[str, Any], result: Any) -> str:
             return f"The e-mail has no {field}."
     if "\n" in result["subject"] or len(result["subject"]) > MAX_SUBJECT:
         return f"The subject is not one line of at most {MAX_SUBJECT} characters."
-    left_over = _PLACEHOLDER.search(_without_own_words(result["subject"] + "\n" + result["body"], given))
-    return f"The e-mail holds an unfilled placeholder: {left_over.group()[:40]}" if left_over else ""
+    if len(result["body"]) > MAX_BODY:
+        return f"The body has {len(result['body'])} characters, more than {MAX_BODY}."
+    left_over = _placeholder(_without_own_words(result["subject"] + "\n" + result["body"], given))
+    return f"The e-mail holds an unfilled placeholder: {left_over[:40]}" if left_over else ""
+
+
+def _placeholder(text: str) -> str:
+    """The first left-over field of one form, or ""."""
+    for opening, closing in _PAIRS:
+        at = text.find(opening)
+        end = text.find(closing, at + len(opening)) if at >= 0 else -1
+        if end >= 0:
+            return text[at : end + len(closing)]
+    found = _PLACEHOLDER.search(text)
+    return found.group() if found else ""
 
 
 def _without_own_words(text: str, given: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from delivery.errors import DeliveryError
-from delivery.events import record
+from delivery.events import NewEvent, publish
 from kernel.parsing import HostileJSON, strict_loads
 
 
@@ -24,13 +24,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         raw = sys.stdin.buffer.read() if options["data"] == "-" else options["data"].encode()
         try:
-            event = record(
-                options["type"],
-                strict_loads(raw, keeps_numbers=True),
-                subscriber=options["subscriber"],
-                uid=options["uid"],
-                caller="command",
-            )
+            data = strict_loads(raw, keeps_numbers=True)
+            asked = NewEvent(options["type"], data, options["subscriber"], options["uid"], caller="command")
+            (event,) = publish([asked])
         except (HostileJSON, DeliveryError) as error:
             raise CommandError(str(error)) from None
         if options["json"]:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from delivery import events
 from delivery.models import Delivery, Event
 from delivery.tests import factories
 
@@ -174,3 +175,27 @@ def test_an_ordering_key_is_a_numbers_text(api):
         _send(api, f'{{"type":"a.b","data":{{"k":{text}}}}}')
     keys = list(Delivery.objects.order_by("id").values_list("ordering_key", flat=True))
     assert keys == ["0.1234567890123456789", "0.1234567890123456788", "-0", "1e2", "7", '{"x": 1.50}']
+
+
+@pytest.mark.parametrize(
+    ("change", "code"), [({"type": "task.succeeded"}, "reserved_type"), ({"uid": "rt_1"}, "reserved_uid")]
+)
+def test_our_own_types_and_uids_are_refused_and_named(api, change, code):
+    one = _post(api, {**EVENT, **change})
+    assert (one.status_code, one.json()["errors"][0]["code"]) == (400, code)
+    many = _post(api, {"events": [EVENT, {**EVENT, **change}]}, "events/bulk/")
+    assert (many.status_code, many.json()["errors"][0]["code"]) == (400, code)
+    assert many.json()["errors"][0]["field"].startswith("events.1.")
+    assert not Event.objects.exists()
+
+
+def test_an_event_nested_too_deeply_is_refused_and_one_stored_before_is_shown(api):
+    body = '{"type":"a.b","data":' + '{"a":' * 952 + "1" + "}" * 953
+    answer = api.post("/api/v1/events/", body, content_type="application/json")
+    assert answer.status_code == 400 and "at most 100" in answer.json()["detail"]
+    for depth in (99, 952, 20_000):
+        made = events.record("a.b", {}, uid=f"e{depth}")
+        Event.objects.filter(pk=made.pk).update(payload=b'{"data":' * depth + b"1" + b"}" * depth)
+        shown = api.get(f"/api/v1/events/{made.pk}/")
+        assert shown.status_code == 200
+        assert ("not shown" in json.dumps(shown.json(), ensure_ascii=False)) is (depth > 100)

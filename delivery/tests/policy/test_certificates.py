@@ -80,3 +80,16 @@ def test_an_expired_one_is_warned_about(made):
 
 def test_a_bundle_is_read_whole(made):
     assert len(certificates_of(made.ca_file.read_text() * 3)) == 3
+
+
+@pytest.mark.parametrize("kind", ["CERTIFICATE", "PRIVATE KEY", "RSA PRIVATE KEY"])
+def test_a_text_full_of_beginnings_is_refused_at_once(kind):
+    """Read from each beginning to the end, this would take hours."""
+    with pytest.raises(CertificateRefused):
+        check_client_certificate(f"-----BEGIN {kind}-----\n" * 100_000)
+
+
+def test_a_block_that_is_cut_off_does_not_swallow_the_next(made):
+    key, certificate = parts(made.pem_file("client.example").read_text())
+    assert len(certificates_of("-----BEGIN CERTIFICATE-----\nMII\n" + certificate)) == 1
+    check_client_certificate(key + certificate)
