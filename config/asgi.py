@@ -13,12 +13,25 @@ from django.conf import settings  # noqa: E402
 
 from console.routing import lifespan_application, websocket_application  # noqa: E402
 from kernel.bodies import CappedBodies  # noqa: E402
+from kernel.lanes import Lane, Lanes  # noqa: E402
 
 CAPS = {"/webhooks/": settings.INBOUND_MAX_BYTES, "/": settings.DATA_UPLOAD_MAX_MEMORY_SIZE}
 
+LOG_IN_PLACES = 2
+KEPT_FREE = 2  # connections for inbound webhooks, whatever else goes on; the pool also serves live pages and heartbeat
+
+
+def _lanes() -> dict[str, Lane | None]:
+    """Inbound webhooks and health have no limit but the pool's, of which the others together leave a part free."""
+    pool = settings.DATABASES["default"]["OPTIONS"].get("pool", {}).get("max_size", 0)
+    rest = Lane(max(1, pool - LOG_IN_PLACES - KEPT_FREE), 1000) if pool else None
+    free: dict[str, Lane | None] = dict.fromkeys(("/webhooks/", "/healthz", "/readyz", "/static/"))
+    return {**free, "/admin/login": Lane(LOG_IN_PLACES, 30), "/": rest}
+
+
 application = ProtocolTypeRouter(
     {
-        "http": CappedBodies(django_application, CAPS),
+        "http": CappedBodies(Lanes(django_application, _lanes()), CAPS),
         "websocket": websocket_application,
         "lifespan": lifespan_application,
     }

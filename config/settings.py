@@ -141,6 +141,7 @@ CHANNEL_LAYERS = {
     }
 }
 
+AUTHENTICATION_BACKENDS = ["kernel.log_in.PasswordBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},

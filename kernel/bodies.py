@@ -31,7 +31,8 @@ class CappedBodies:
 
 def _capped(scope: Message, receive: Receive, cap: int) -> Receive:
     left = cap + 1
-    if _declared(scope) > cap:
+    declared = _declared(scope)
+    if declared is not None and declared > cap:
         left = 0
 
     async def read() -> Message:
@@ -47,6 +48,8 @@ def _capped(scope: Message, receive: Receive, cap: int) -> Receive:
         body = message.get("body", b"")
         if len(body) < left:
             left -= len(body)
+            if declared is None and left <= cap and not message.get("more_body", False):
+                _declare(scope, cap + 1 - left)
             return message
         body, left = body[:left], -1
         _declare(scope, cap + 1)
@@ -55,11 +58,11 @@ def _capped(scope: Message, receive: Receive, cap: int) -> Receive:
     return read
 
 
-def _declared(scope: Message) -> int:
+def _declared(scope: Message) -> int | None:
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit():
             return int(value[:20])
-    return 0
+    return None
 
 
 def _declare(scope: Message, length: int) -> None:

@@ -33,3 +33,36 @@ def test_no_secret_and_no_way_of_the_machine_is_in_it(document, settings):
     text = str(document)
     for value in (settings.SECRET_KEY, *settings.MASTER_KEYS, str(settings.BASE_DIR)):
         assert value not in text
+
+
+def test_it_is_made_once_whoever_asks_and_however_often(monkeypatch):
+    from drf_spectacular.generators import SchemaGenerator
+
+    from kernel.api import schema
+
+    made = []
+    making = SchemaGenerator.get_schema
+
+    def counted(self, *args, **kwargs):
+        made.append(1)
+        return making(self, *args, **kwargs)
+
+    monkeypatch.setattr(SchemaGenerator, "get_schema", counted)
+    schema._document.clear()
+    schema._forms.clear()
+    answers = [Client().get(f"/api/v1/schema/?format={form}") for form in ("json", "yaml", "json")]
+    assert made == [1]
+    assert answers[0].content == answers[2].content
+    assert answers[0]["ETag"] != answers[1]["ETag"]
+
+
+def test_whoever_has_it_is_told_that_nothing_changed():
+    first = Client().get("/api/v1/schema/?format=json")
+    again = Client().get("/api/v1/schema/?format=json", headers={"if-none-match": first["ETag"]})
+    assert (again.status_code, again.content, again["ETag"]) == (304, b"", first["ETag"])
+
+
+def test_it_is_the_document_that_the_command_writes(document):
+    from drf_spectacular.generators import SchemaGenerator
+
+    assert set(document["paths"]) == set(SchemaGenerator().get_schema(request=None, public=True)["paths"])

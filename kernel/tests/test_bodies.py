@@ -37,7 +37,15 @@ def call(chunks: list[bytes], *, length: bytes | None = None, path: str = "/webh
 def test_what_fits_passes_untouched(chunks):
     body, headers, taken = call(chunks)
     assert (body, taken) == (b"".join(chunks), len(chunks))
-    assert b"content-length" not in headers
+    assert headers.get(b"content-length", b"0") == str(len(body)).encode()
+
+
+def test_no_body_gets_no_length():
+    assert b"content-length" not in call([b""])[1]
+
+
+def test_a_declared_length_stays_as_it_was():
+    assert call([b"xxx", b"xxx"], length=b"6")[1][b"content-length"] == b"6"
 
 
 def test_a_declared_excess_is_not_read_at_all():
