@@ -8,8 +8,10 @@ import structlog
 from django.db.models import F
 from django.db.models.functions import Now
 
+from delivery.engine.wake import wake
 from delivery.errors import WrongState
-from delivery.models import Endpoint, endpoint_label
+from delivery.models import Endpoint, EndpointHealth, endpoint_label
+from delivery.states import WaitReason
 from kernel import audit
 from kernel.live_hints import touched
 
@@ -35,3 +37,10 @@ def changed(endpoint: Endpoint, verb: str, actor: str, reason: str, **more: Any)
     audit.record(actor, verb, "endpoint", [endpoint.pk], reason, detail=more)
     log.info("operator_verb", verb=f"endpoint.{verb}", actor=actor, reason=reason, **endpoint_label(endpoint), **more)
     touched(f"endpoint:{endpoint.pk}", "stats", "deliveries")
+
+
+def look_again(endpoint: Endpoint) -> None:
+    """Its settings could not be used; they were set anew, so the wait for that is over."""
+    unusable = EndpointHealth.objects.filter(endpoint=endpoint, wait_reason=WaitReason.UNUSABLE)
+    if unusable.update(throttled_until=None, wait_reason=""):
+        wake()

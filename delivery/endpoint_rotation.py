@@ -7,7 +7,7 @@ from datetime import timedelta
 from django.db import transaction
 
 from delivery import endpoint_secrets
-from delivery.endpoint_changes import changed, locked, save
+from delivery.endpoint_changes import changed, locked, look_again, save
 from delivery.endpoint_rules import InvalidEndpoint
 from delivery.models import Endpoint
 from delivery.policy import signing
@@ -42,6 +42,7 @@ def rotate_secret(
         current.secret, current.public_key, current.signature_scheme = fresh, public_key, scheme
         current.secret_changed_at, current.rotation_token = now, token
         save(current, *KEYS, "signature_scheme")
+        look_again(current)
         changed(current, "rotate_secret", actor, reason, overlap_seconds=int(overlap.total_seconds()))
     return current
 

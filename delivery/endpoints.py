@@ -21,7 +21,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from delivery import dead_letters, endpoint_rules, events, lifecycle
-from delivery.endpoint_changes import changed, locked, save
+from delivery.endpoint_changes import changed, locked, look_again, save
 from delivery.endpoint_rotation import SECRET_OVERLAP, end_secret, rotate_secret, secret_for
 from delivery.endpoint_throttle import NO_THROTTLE, fix_rate, forget_health, lift_throttle
 from delivery.engine import waiting
@@ -31,7 +31,6 @@ from delivery.models import Delivery, Endpoint, EndpointHealth, Event
 from delivery.policy import retry
 from delivery.policy.outcomes import REFUSALS
 from delivery.replays import TEST_EVENT, Replayed, replay
-from delivery.states import WaitReason
 from kernel import correlation
 from kernel.live_hints import touched
 from kernel.secrets import unreadable_fields
@@ -101,9 +100,7 @@ def update(endpoint: Endpoint | int, changes: dict[str, Any], *, actor: str, rea
         if "url" in cleaned and cleaned["url"] != standing.get("url"):
             forget_health(current)
         elif cleaned:
-            unusable = EndpointHealth.objects.filter(endpoint=current, wait_reason=WaitReason.UNUSABLE)
-            if unusable.update(throttled_until=None, wait_reason=""):
-                wake()
+            look_again(current)
         if "breaker_cooldown_seconds" in cleaned:
             EndpointHealth.objects.filter(endpoint=current, breaker_state="closed").update(
                 cooldown_seconds=current.breaker_cooldown_seconds

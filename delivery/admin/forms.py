@@ -94,6 +94,7 @@ class EndpointForm(forms.ModelForm):
             "ordering_key",
             "ca_certificate",
         )
+        labels = {"ca_certificate": "CA certificate"}
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or {}

@@ -125,8 +125,8 @@ def sent(pace: Pace, count: int, now: datetime, *, probe_until: datetime) -> Pac
     per_second = pace.per_second
     if per_second is None or not count:
         return pace
-    if pace.probe_until is not None:
-        pace = replace(pace, probe_until=probe_until)
+    if pace.probe_until is not None:  # whether it is let pass, nobody knows yet: it raises nothing
+        return replace(pace, probe_until=probe_until)
     clock, total = pace.clock + count / per_second, pace.sent + count
     if pace.ceiling is None:
         doubled_by = max(DOUBLED_BY, per_second * DOUBLED_IN_SECONDS)

@@ -11,6 +11,8 @@ from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from cryptography.fernet import Fernet
+from django.db.models import F
 from django.utils import timezone
 
 from delivery import endpoints, events
@@ -326,6 +328,19 @@ def test_settings_that_cannot_be_used_are_the_reason_and_not_the_receiver(make_e
     health = EndpointHealth.objects.get()
     assert (health.wait_reason, health.throttled_until > timezone.now()) == ("unusable", True)
     endpoints.update(endpoint, {"retry_delays": [5]}, **WHO)
+    assert len(take()) == 1
+
+
+def test_a_new_secret_where_none_could_be_opened_ends_the_wait(make_endpoint, settings):
+    endpoint = make_endpoint()
+    known, settings.MASTER_KEYS = settings.MASTER_KEYS, [Fernet.generate_key().decode()]
+    Endpoint.objects.filter(pk=endpoint.pk).update(secret="whsec_bG9zdA==")
+    settings.MASTER_KEYS = known
+    Endpoint.objects.filter(pk=endpoint.pk).update(version=F("version") + 1)
+    fill(1)
+    assert take() == []
+    assert EndpointHealth.objects.get().wait_reason == "unusable"
+    endpoints.rotate_secret(endpoint.pk, **WHO)
     assert len(take()) == 1
 
 

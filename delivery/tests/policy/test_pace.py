@@ -206,6 +206,16 @@ def test_the_one_that_goes_first_tells_of_the_wait_and_not_of_the_pace():
     assert paces.let_pass(again).streak == 0
 
 
+def test_goers_first_that_are_all_throttled_raise_no_pace():
+    """A receiver that lets nothing pass for days is not sent to faster and faster."""
+    pace, now = Pace(per_second=1.0, lowered_at=T0, probe_until=T0, streak=1), T0
+    for _ in range(100):
+        now += timedelta(hours=1)
+        pace = paces.sent(pace, 1, now, probe_until=now + timedelta(minutes=1))
+        pace = paces.lowered(pace, wait=3600, told=False, passed=0, over_seconds=1, status=429, now=now)
+    assert pace.per_second == 1.0
+
+
 def test_it_is_forgotten_after_a_day_but_not_while_one_goes_first():
     pace = Pace(1.0, 1.0, lowered_at=at(0))
     assert paces.limit(None, pace, at(86_399)) == Rate(60.0, 1.0)
