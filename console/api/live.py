@@ -17,6 +17,7 @@ from rest_framework.views import APIView
 from console.live import shared_reads, viewers
 from console.live.topics import TopicRefused, parse, permitted
 from console.live.viewers import Viewer
+from kernel.api.lists import CountedListField
 from kernel.api.problems import BadInput, NotFound, Problem
 
 DEFAULT_TTL, LEAST_TTL, MAX_TTL = 300, 10, 3600
@@ -80,7 +81,7 @@ class LiveView(APIView):
 
 
 class LiveTokenSerializer(serializers.Serializer):
-    topics = serializers.ListField(child=serializers.CharField(max_length=400), min_length=1, max_length=50)
+    topics = CountedListField(child=serializers.CharField(max_length=400), min_length=1, max_length=50)
     ttl = serializers.IntegerField(
         default=DEFAULT_TTL, min_value=LEAST_TTL, max_value=MAX_TTL, help_text="Seconds until it ends; at most an hour."
     )

@@ -15,6 +15,7 @@ from delivery.endpoint_rules import EVENT_TYPE
 from delivery.models import Endpoint
 from delivery.policy.postback import masked
 from delivery.states import EndpointState, MissingField, SignatureScheme, WaitReason
+from kernel.api.lists import CountedListField
 from kernel.secrets import unreadable_fields
 
 MASKED = "•••"
@@ -185,12 +186,12 @@ class EndSecretIn(ReasonIn):
 class ReplayIn(ReasonIn):
     """Events by id, or those recorded from `since` until `until` that the endpoint's filter (or `types`) matches."""
 
-    events = serializers.ListField(
+    events = CountedListField(
         child=serializers.RegexField("^[0-9]{1,18}$"), required=False, min_length=1, max_length=10_000
     )
     since = serializers.DateTimeField(required=False)
     until = serializers.DateTimeField(required=False)
-    types = serializers.ListField(
+    types = CountedListField(
         child=serializers.RegexField(rf"^({EVENT_TYPE.pattern})$", max_length=100),
         required=False,
         min_length=1,

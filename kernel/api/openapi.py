@@ -41,6 +41,7 @@ class ProblemDocument(serializers.Serializer):
     code = serializers.CharField()
     detail = serializers.CharField()
     errors = FieldProblem(many=True, required=False)  # type: ignore[assignment]
+    error_count = serializers.IntegerField(required=False, help_text="How many there are, where more than are listed.")
 
 
 def problem(description: str) -> OpenApiResponse:

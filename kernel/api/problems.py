@@ -12,6 +12,8 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
 CONTENT_TYPE = "application/problem+json"
+ERRORS_SHOWN = 100  # more help nobody; two megabytes of wrong ids would be an answer of fifty
+LONGEST_FIELD, LONGEST_DETAIL = 200, 1_000
 log = structlog.get_logger(__name__)
 
 
@@ -31,12 +33,28 @@ class Problem(Exception):
         errors: list[dict[str, str]] | None = None,
         headers: dict[str, str] | None = None,
     ) -> None:
-        super().__init__(detail)
-        self.detail = detail
+        """`errors` may be any number: the first hundred are kept, and `error_count` says how many there were."""
+        errors = errors or []
+        self.error_count = len(errors)
+        self.errors = [_short(row) for row in errors[:ERRORS_SHOWN]]
+        self.detail = _cut(detail, LONGEST_DETAIL) + self._not_listed()
+        super().__init__(self.detail)
         self.code = code or self.code
         self.status = status or self.status
-        self.errors = errors or []
         self.headers = headers or {}
+
+    def _not_listed(self) -> str:
+        more = self.error_count - len(self.errors)
+        return f" ({more} more errors are not listed.)" if more else ""
+
+
+def _short(row: dict[str, str]) -> dict[str, str]:
+    """What callers send comes back in these, as the name of a field above all."""
+    return {**row, "field": _cut(row["field"], LONGEST_FIELD), "detail": _cut(row["detail"], LONGEST_DETAIL)}
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 class BadInput(Problem):
@@ -83,6 +101,8 @@ def document(problem: Problem) -> dict[str, Any]:
     }
     if problem.errors:
         body["errors"] = problem.errors
+    if problem.error_count > len(problem.errors):
+        body["error_count"] = problem.error_count
     return body
 
 
