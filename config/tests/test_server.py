@@ -23,7 +23,7 @@ class Hasty(BoundedProtocol):
 
 
 async def application(scope, receive, send):
-    """Echoes a websocket. Tells how many bytes the body had; `/large` answers with more than any socket's buffers hold."""
+    """Echoes a websocket. Tells how many bytes a body had; `/large` answers with more than socket buffers hold."""
     if scope["type"] == "websocket":
         await receive()
         await send({"type": "websocket.accept"})
