@@ -76,6 +76,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "kernel.correlation.CorrelationMiddleware",
+    "kernel.refusals.LogRefusalsMiddleware",
     "console.pages.security.SecurityHeadersMiddleware",
     "kernel.api.error_views.RefuseNulMiddleware",
     "django.middleware.security.SecurityMiddleware",
