@@ -76,6 +76,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "kernel.correlation.CorrelationMiddleware",
+    "kernel.refusals.LogRefusalsMiddleware",
     "console.pages.security.SecurityHeadersMiddleware",
     "kernel.api.error_views.RefuseNulMiddleware",
     "django.middleware.security.SecurityMiddleware",
@@ -211,6 +212,26 @@ SCOPE_PERMISSIONS = {  # what a console user needs where an API key needs the sc
     "endpoints:write": "delivery.change_endpoint",
     "operations:write": "console.add_operation",
 }
+_EACH_BULK_VERB = ["delivery.redrive_delivery", "delivery.discard_delivery", "delivery.change_endpoint"]
+_EACH_BULK_VERB += ["tasks.redrive_task", "tasks.cancel_task"]
+KEY_PERMISSIONS = {  # all that a key with the scope can do, as a console user would need it: who makes one has these
+    "tasks:read": [
+        "tasks.view_task", "tasks.view_payload_task",
+        "webhooks.view_inboundevent", "webhooks.view_payload_inboundevent",
+    ],
+    "tasks:write": [
+        "tasks.add_task", "tasks.redrive_task", "tasks.cancel_task", "tasks.cancel_batch", "tasks.pause_kind",
+        "webhooks.replay_inboundevent",
+    ],
+    "events:write": ["delivery.add_event"],
+    "deliveries:read": ["delivery.view_delivery", "delivery.view_payload_delivery", "delivery.view_payload_event"],
+    "deliveries:write": ["delivery.redrive_delivery", "delivery.discard_delivery"],
+    "endpoints:write": [
+        "delivery.add_endpoint", "delivery.change_endpoint", "delivery.delete_endpoint", "delivery.pause_endpoint",
+        "delivery.view_secret_endpoint", "delivery.view_payload_event",
+    ],
+    "operations:write": ["console.add_operation", "console.change_alert", *_EACH_BULK_VERB],
+}  # fmt: skip
 SPECTACULAR_SETTINGS = {
     "TITLE": "Roundtrip",
     "DESCRIPTION": "Runs work at external job providers and delivers webhooks, and loses neither.",

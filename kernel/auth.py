@@ -164,6 +164,11 @@ def allows(request: Request, scope: str) -> bool:
     return bool(user and user.is_authenticated and user.is_staff and user.has_perm(settings.SCOPE_PERMISSIONS[scope]))
 
 
+def lacking(user: Any, scope: str) -> list[str]:
+    """What a console user may not do that a key with this scope could: nobody hands on more than they have."""
+    return [permission for permission in settings.KEY_PERMISSIONS[scope] if not user.has_perm(permission)]
+
+
 def need(request: Request, *permissions: str) -> None:
     """A console user needs these model permissions too; an API key has been judged by its scope."""
     if not isinstance(request.auth, ApiKey) and not request.user.has_perms(permissions):

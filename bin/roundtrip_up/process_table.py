@@ -94,7 +94,8 @@ def environment(product: Mapping[str, str], environ: Mapping[str, str]) -> dict[
 def programs(python: Path, addresses: Addresses, workers: int, env: dict[str, str]) -> list[Program]:
     """Every process of the product but the sandbox, the slowest to start first."""
     web = (
-        "uvicorn", "config.asgi:application", "--host", HOST, "--port", str(addresses.web),
+        "uvicorn", "config.asgi:application", "--http", "config.server:BoundedProtocol",
+        "--host", HOST, "--port", str(addresses.web),
         "--no-access-log", "--no-proxy-headers", "--no-server-header", "--log-level", "warning",
         "--ws-max-size", "65536", "--timeout-graceful-shutdown", "8",
     )  # fmt: skip

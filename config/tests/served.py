@@ -42,6 +42,9 @@ def chunked(address, method, path, body, token=""):
 
 def exchange(address, raw):
     """All that the server answers until it closes."""
-    with socket.create_connection(address, timeout=60) as line:
+    said = b""
+    with socket.create_connection(address, timeout=60) as line, contextlib.suppress(ConnectionError):
         line.sendall(raw)
-        return b"".join(iter(lambda: line.recv(65536), b""))
+        while piece := line.recv(65536):
+            said += piece
+    return said

@@ -15,7 +15,7 @@ from console.alerts.rules import RULES, Finding
 from console.health import heartbeat
 from console.models import Alert
 from delivery import events
-from kernel import audit
+from kernel import audit, sessions
 from kernel.live_hints import touched
 
 LOCK = 0x52_54_41_4C  # "RTAL"
@@ -37,6 +37,7 @@ def evaluate(now: datetime) -> None:
     _apply(findings, looked_at, now)
     heartbeat.beat_once(heartbeat.EVALUATOR, process="evaluator")
     heartbeat.sweep()
+    sessions.sweep()
 
 
 def _apply(findings: Iterable[Finding], rules: Iterable[str], now: datetime) -> None:

@@ -135,6 +135,7 @@ class OperationViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewset
 
     def _steer(self, request: Request, verb: Any) -> Response:
         operation = self.get_object()
+        need(request, VERBS[operation.verb].permission)
         if operation.state in {Operation.State.COMPLETED, Operation.State.CANCELLED}:
             raise Conflict(f"This operation is {operation.get_state_display()}.", code="wrong_state")
         verb(operation, actor=caller_of(request).name)

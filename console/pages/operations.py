@@ -53,7 +53,7 @@ def operation(request: HttpRequest, viewer: Viewer, operation_id: int) -> HttpRe
     row = Operation.objects.filter(pk=operation_id).first()
     if found is None or row is None:
         raise Http404(f"There is no operation {operation_id}.")
-    may_operate = viewer.may(Scope.OPERATIONS_WRITE)
+    may_operate = viewer.may(Scope.OPERATIONS_WRITE) and request.user.has_perm(VERBS[row.verb].permission)
     title = f"{row.get_verb_display()} #{row.pk}"
     return render(request, "console/operation.html", viewer, title, operation=found, row=row, may_operate=may_operate)
 
@@ -65,6 +65,8 @@ def steer(request: HttpRequest, viewer: Viewer, operation_id: int) -> HttpRespon
     verb = STEER.get(request.POST.get("verb", ""))
     if row is None or verb is None:
         raise Http404("There is no such operation or verb.")
+    if not request.user.has_perm(VERBS[row.verb].permission):
+        raise PermissionDenied("You may not do this to one row, so you may not steer it; ask an administrator.")
     try:
         verb(row, actor=name_of(request.user))
     except Problem as problem:

@@ -15,22 +15,33 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 from kernel import audit
 from kernel.admin.confirm import OneRowVerbs, actor_of, run_verb
 from kernel.admin.forms import OnlyChangesAdmin
-from kernel.auth import Scope, create_key
+from kernel.auth import Scope, create_key, lacking
 from kernel.models import ApiKey
 
 
 class ApiKeyForm(forms.ModelForm):
-    """Scopes as check boxes; only a new key may choose scopes and subscriber."""
+    """Scopes as check boxes; only a new key may choose scopes and subscriber, and no more than its maker may do."""
 
+    maker: Any = None
     scopes = forms.MultipleChoiceField(
         choices=[(value, label.removeprefix("Start and ").capitalize()) for value, label in Scope.choices],
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        help_text="What the key may do.",
+        help_text="What the key may do; at most what you may do yourself.",
     )
 
     class Meta:
         model = ApiKey
         fields = ("name", "scopes", "subscriber", "expires_at")
+
+    def clean_scopes(self) -> list[str]:
+        asked: list[str] = self.cleaned_data["scopes"]
+        refusals = []
+        for scope in asked:
+            if missing := lacking(self.maker, scope):
+                refusals.append(f"{scope}: you may not do all of this yourself; you lack {', '.join(missing)}.")
+        if refusals:
+            raise forms.ValidationError([forms.ValidationError(words, code="beyond_maker") for words in refusals])
+        return asked
 
 
 @admin.register(ApiKey)
@@ -53,7 +64,9 @@ class ApiKeyAdmin(OnlyChangesAdmin, OneRowVerbs):
     def get_form(self, request: HttpRequest, obj: ApiKey | None = None, change: bool = False, **kwargs: Any) -> Any:
         if obj is not None:
             kwargs["form"] = forms.ModelForm
-        return super().get_form(request, obj, change, **kwargs)
+        made = super().get_form(request, obj, change, **kwargs)
+        made.maker = request.user  # the class is this request's own
+        return made
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False

@@ -87,6 +87,15 @@ def test_guessing_does_not_lock_a_user_out_of_an_address_that_has_been_right_bef
     assert post("ada", RIGHT, "198.51.100.1").status_code == 302
 
 
+@pytest.mark.django_db
+def test_whoever_logged_in_finds_the_console_with_every_page():
+    make_user(is_superuser=True)
+    client = Client()
+    client.post("/admin/login/?next=/", {"username": "ada", "password": RIGHT})
+    assert client.get("/admin/").status_code == 200
+    assert client.get("/admin/kernel/apikey/").status_code == 200
+
+
 def test_an_address_may_not_try_account_after_account():
     kept = Attempts()
     waits = [kept.begin(f"user{number}", "203.0.113.7", 0.0) for number in range(MOST_PER_ADDRESS + 1)]

@@ -42,6 +42,33 @@ def test_adding_operations_alone_discards_nothing_by_api_or_page(staff):
     assert not Operation.objects.exists()
 
 
+@pytest.mark.parametrize("verb", ["pause", "resume", "cancel"])
+def test_steering_asks_for_what_the_operation_does(staff, verb):
+    state = "paused" if verb == "resume" else "running"
+    row = Operation.objects.create(verb="discard_deliveries", filter={"all": True}, reason="x", actor="x", state=state)
+    user = allow(staff, "console.add_operation", "console.view_operation", "delivery.redrive_delivery")
+    client = visitor(user)
+    assert client.post(f"/api/v1/operations/{row.pk}/{verb}/").status_code == 403
+    assert client.post(f"/operations/{row.pk}/steer/", {"verb": verb}).status_code == 403
+    assert f'value="{verb}"' not in client.get(f"/operations/{row.pk}/").content.decode()
+    row.refresh_from_db()
+    assert row.state == state
+    client = visitor(allow(user, "delivery.discard_delivery"))
+    assert f'value="{verb}"' in client.get(f"/operations/{row.pk}/").content.decode()
+    assert client.post(f"/operations/{row.pk}/steer/", {"verb": verb}).status_code == 302
+    row.refresh_from_db()
+    assert row.state != state
+
+
+def test_a_bound_key_that_names_another_subscriber_is_refused(bound_key):
+    client = Client(headers={"authorization": f"Bearer {bound_key}"})
+    for verb in ("discard_deliveries", "redrive_deliveries", "redrive_tasks", "cancel_tasks"):
+        answer = ask(client, verb, {"filter": {"subscriber": "alice"}})
+        assert (answer.status_code, answer.json()["code"]) == (403, "other_subscriber")
+    answer = ask(client, "discard_deliveries", {"filter": {"subscriber": "acme"}})
+    assert answer.status_code == 200
+
+
 def test_the_page_shows_only_the_buttons_that_work(staff):
     make_delivery(make_endpoint(), "dead_letter")
     user = allow(staff, "console.add_operation", "delivery.view_delivery", "delivery.redrive_delivery")

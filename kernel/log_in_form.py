@@ -1,4 +1,7 @@
-"""The log-in form of the console: Django's, with a limit on attempts."""
+"""The log-in form of the console: Django's, with a limit on attempts.
+
+The admin site imports it while it is made itself, so it must not import what registers with the site (`kernel.admin`).
+"""
 
 from typing import Any
 
