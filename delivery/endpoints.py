@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import structlog
@@ -29,7 +29,6 @@ from delivery.errors import WrongState
 from delivery.models import Delivery, Endpoint, EndpointHealth, Event, endpoint_label
 from delivery.policy import pace as paces
 from delivery.policy import retry, signing
-from delivery.policy.outcomes import REFUSALS
 from delivery.policy.pace import Pace
 from delivery.replays import TEST_EVENT, Replayed, replay
 from delivery.states import BreakerState, WaitReason
@@ -57,8 +56,6 @@ __all__ = [
 
 SECRET_OVERLAP = timedelta(hours=24)
 CANCEL_BUDGET_SECONDS = 10.0
-RESUME_REDRIVES_MOST = 1_000
-STREAK_REACHES_BACK = timedelta(days=1)
 DELETED = "its endpoint was deleted"
 PAUSED_BEFORE = "paused by a person before that"
 NO_THROTTLE: dict[str, Any] = {
@@ -172,7 +169,7 @@ def resume(endpoint: Endpoint | int, *, actor: str, reason: str = "", redrive_re
         current = _locked(endpoint)
         if current.disabled_at:
             raise WrongState(f"This endpoint is disabled ({current.hold_reason}). Enable it instead.")
-        burnt = _burnt_by_refusals(current) if current.attention_at and redrive_refused else []
+        burnt = dead_letters.burnt_by_refusals(current) if current.attention_at and redrive_refused else []
         current.paused_at = current.attention_at = None
         _release(current, "paused_at", "attention_at")
         _changed(current, "resume", actor, reason, redriven=len(burnt))
@@ -203,6 +200,7 @@ def lift_throttle(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> 
     with transaction.atomic():
         current = _locked(endpoint)
         EndpointHealth.objects.filter(endpoint=current).update(**NO_THROTTLE, pace_lowered_at=Now())
+        waiting.end_waits(current.pk)
         wake()
         _changed(current, "lift_throttle", actor, reason)
     return current
@@ -364,6 +362,7 @@ def _forget_health(endpoint: Endpoint) -> None:
         **NO_THROTTLE,
         pace_lowered_at=Now(),
     )
+    waiting.end_waits(endpoint.pk)
     wake()
 
 
@@ -371,20 +370,6 @@ def _changed(endpoint: Endpoint, verb: str, actor: str, reason: str, **more: Any
     audit.record(actor, verb, "endpoint", [endpoint.pk], reason, detail=more)
     log.info("operator_verb", verb=f"endpoint.{verb}", actor=actor, reason=reason, **endpoint_label(endpoint), **more)
     touched(f"endpoint:{endpoint.pk}", "stats", "deliveries")
-
-
-def _burnt_by_refusals(endpoint: Endpoint) -> list[int]:
-    """The dead letters of the refusals in a row that made this endpoint need attention."""
-    rows = dead_letters.dead_letters(endpoint=endpoint.pk, since=_streak_began(endpoint))
-    refused = rows.filter(last_outcome__in=[str(outcome) for outcome in REFUSALS])
-    return list(refused.order_by("id").values_list("id", flat=True)[:RESUME_REDRIVES_MOST])
-
-
-def _streak_began(endpoint: Endpoint) -> datetime:
-    """Refusals in a row cannot reach behind the last success."""
-    earliest = (endpoint.attention_at or timezone.now()) - STREAK_REACHES_BACK
-    last_success = EndpointHealth.objects.values_list("last_success_at", flat=True).get(endpoint=endpoint)
-    return max(earliest, last_success or earliest)
 
 
 def _record_test(endpoint: Endpoint) -> Delivery:

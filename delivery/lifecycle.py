@@ -34,7 +34,7 @@ from delivery.engine.bounds import SMALL_MOST, text
 from delivery.engine.wake import wake
 from delivery.errors import WrongState
 from delivery.models import Delivery, Endpoint, EndpointHealth
-from delivery.states import WAITING_STATES, BreakerState, State
+from delivery.states import WAITING_STATES, BreakerState, State, WaitReason
 from kernel import audit
 from kernel.live_hints import touched
 
@@ -173,6 +173,13 @@ ENDPOINT_HELD = {
 }
 
 
+WAITS: dict[WaitReason, str] = {
+    WaitReason.THROTTLED: "The receiver asked us to wait",
+    WaitReason.UNUSABLE: "Its endpoint's settings cannot be used: correct and save it. Nothing is tried",
+    WaitReason.OWN_FAULT: "A fault on our side, which the page of its endpoint names: nothing is tried",
+}
+
+
 def _why_not_now(row: Delivery) -> str:
     """In words, why this delivery cannot be sent at once; "" where it can."""
     if row.state in NOT_NOW:
@@ -186,7 +193,8 @@ def _why_not_now(row: Delivery) -> str:
         return f"It waits its turn behind delivery {first.pk}, which is {first.get_state_display()}{out}."
     health, now = EndpointHealth.objects.get(pk=row.endpoint_id), timezone.now()
     if health.throttled_until and health.throttled_until > now:
-        return f"The receiver asked us to wait until {health.throttled_until:%Y-%m-%d %H:%M:%S} UTC."
+        why = WAITS[WaitReason(health.wait_reason or WaitReason.THROTTLED)]
+        return f"{why} until {health.throttled_until:%Y-%m-%d %H:%M:%S} UTC."
     if health.breaker_state != BreakerState.CLOSED:
         when = f" at {health.probe_at:%H:%M:%S} UTC" if health.probe_at and health.probe_at > now else " any moment"
         return f"Its endpoint's breaker is {health.get_breaker_state_display()}; one probe goes{when}, then the rest."

@@ -138,12 +138,12 @@ class Claimer:
         configs = self.configs.of({locked.endpoint_id: locked.version for locked in endpoints})
         grants, able = [], []
         for locked in endpoints:
-            config = configs.get(locked.endpoint_id)
             pk, config = locked.endpoint_id, configs.get(locked.endpoint_id)
-            if pk in self.configs.without_secret or (pk in self.configs.held and not (config and locked.test_id)):
+            if pk in self.configs.without_secret or (pk in self.configs.held and locked.test_id is None):
                 continue
-                continue
-            if config is None:
+            if config is None and pk in self.configs.keyless:
+                claims.forget_test(pk)  # else it would be looked for in every claim, until somebody rotates
+            elif config is None:
                 claims.note_unusable(pk, Kind.SETTINGS, UNUSABLE_PAUSE_SECONDS)
             elif promises.give(config.owner, config.id, 1):
                 able.append((locked, config))
