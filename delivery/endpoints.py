@@ -345,10 +345,11 @@ def _release(endpoint: Endpoint, *cleared: str) -> None:
 
 
 def _forget_health(endpoint: Endpoint) -> None:
-    """Begin anew: breaker closed, counters at nought, no refusals, no wait, no pace. Throttled answers to what is
-    under way by now bring neither wait nor pace back."""
+    """Begin anew: breaker closed, counters at nought, no refusals, no wait, no pace. Answers to what is under
+    way by now bring none of them back: they began before `opened_at` and `pace_lowered_at`."""
     EndpointHealth.objects.filter(endpoint=endpoint).update(
         breaker_state=BreakerState.CLOSED,
+        opened_at=Now(),
         consecutive_failures=0,
         cooldown_seconds=endpoint.breaker_cooldown_seconds,
         probe_at=None,

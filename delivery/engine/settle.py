@@ -101,12 +101,13 @@ def settle(verdicts: Sequence[Verdict], recorder: Recorder, worker: str) -> int:
             or v.decision.kind is DecisionKind.GONE
             or _own_fault(v) in own_faults.OF_THE_ENDPOINT
         }
-        attended = claims.lock_endpoints(sorted(may_hold)) if may_hold else set()
+        standing = claims.lock_endpoints(sorted(may_hold)) if may_hold else {}
         everyone = {v.claimed.config.id for v in verdicts}
         wanted = {v.claimed.config.id for v in verdicts if _concerns_health(v)}
         locked = [Health.of(row) for row in claims.lock_health(everyone, wanted)]
         if may_hold:
-            _hold_back(verdicts, {health.endpoint_id: health.streak for health in locked}, attended)
+            _note_outdated(verdicts, standing)
+            _hold_back(verdicts, {health.endpoint_id: health.streak for health in locked}, standing)
         kept = claims.settle(_columns(verdicts))
         ours = [verdict for verdict in verdicts if verdict.claimed.id in kept]
         claims.copy_attempts("".join([line_of(verdict, worker) for verdict in ours]))
@@ -145,21 +146,33 @@ def settle_plainly(verdict: Verdict, recorder: Recorder, worker: str) -> int:
 
 def _note_health(verdict: Verdict) -> None:
     endpoint_id = verdict.claimed.config.id
-    claims.lock_endpoints([endpoint_id])
+    _note_outdated([verdict], claims.lock_endpoints([endpoint_id]))
     _update_health([Health.of(row) for row in claims.lock_health([endpoint_id], [endpoint_id])], [verdict])
 
 
-def _hold_back(verdicts: Sequence[Verdict], streaks: dict[int, holds.Streak], attended: set[int]) -> None:
-    """Five refusals in a row are dead letters; what comes behind them, or after the hold, waits."""
+def _note_outdated(verdicts: Iterable[Verdict], standing: dict[int, tuple[bool, int]]) -> None:
+    """What settings that are no more brought in holds nobody: the endpoint was corrected, resumed or enabled since."""
+    for verdict in verdicts:
+        config = verdict.claimed.config
+        is_attended, version = standing.get(config.id, (True, config.version))
+        verdict.is_outdated = version != config.version and not is_attended
+
+
+def _hold_back(
+    verdicts: Sequence[Verdict], streaks: dict[int, holds.Streak], standing: dict[int, tuple[bool, int]]
+) -> None:
+    """Five refusals in a row are dead letters; what comes behind them, after the hold or from old settings, waits."""
     for verdict in verdicts:
         pk = verdict.claimed.config.id
         before = streaks.get(pk, holds.NO_STREAK)
-        if verdict.decision.is_refusal and (before.needs_attention or pk in attended):
+        if verdict.decision.is_refusal and (before.needs_attention or verdict.is_outdated or standing[pk][0]):
             held_back(verdict)
         streaks[pk] = _streak_after(before, verdict)
 
 
 def _streak_after(streak: holds.Streak, verdict: Verdict) -> holds.Streak:
+    if verdict.is_outdated and not verdict.decision.is_success:
+        return streak
     return holds.after_attempt(streak, verdict.decision, verdict.status, was_sent=verdict.result is not None)
 
 
@@ -245,6 +258,8 @@ def _after_attempt(health: Health, verdict: Verdict) -> None:
     elif decision.kind is not DecisionKind.OURS:
         health.last_failure_at = now
     _pace(health, verdict)
+    if verdict.is_outdated:
+        return
     if decision.kind is DecisionKind.GONE:
         lifecycle.disable_endpoint(claimed.config.id, reason="The receiver answered 410: it is gone for good.")
     elif decision.is_refusal and health.streak.needs_attention:
@@ -284,7 +299,7 @@ def _own_fault(verdict: Verdict) -> own_faults.Kind | None:
 def _note_own_fault(health: Health, verdict: Verdict) -> bool:
     """Count it, let the endpoint wait or hold it; True where it has gone on for so long that the breaker opens."""
     kind, now = _own_fault(verdict), health.now
-    if kind is None and not _asked_the_receiver(verdict):
+    if verdict.is_outdated or (kind is None and not _asked_the_receiver(verdict)):
         return False
     health.own_faults = own_faults.after_attempt(health.own_faults, kind, now)
     if kind is None:

@@ -172,3 +172,46 @@ def test_a_test_leaves_no_more_than_the_worker_has_room_for(make_endpoint):
     claimer = Claimer()
     claimer.shares.begin(2, 0)
     assert 0 < len(take(2, claimer)) <= 2
+
+
+NEW_URL = {"url": "https://hooks.example.com/new"}
+
+
+@pytest.mark.parametrize("status", [401, 410], ids=["refused", "gone"])
+def test_what_the_old_url_still_answers_holds_nobody_and_is_tried_at_the_new_one(make_endpoint, status):
+    endpoint = make_endpoint()
+    fill(8)
+    under_way = take()
+    endpoints.update(endpoint, NEW_URL, **WHO)
+    finish(under_way, status)
+    endpoint.refresh_from_db()
+    assert (endpoint.state, health().refusal_count) == ("active", 0)
+    assert set(Delivery.objects.values_list("state", "attempt_count")) == {("failed", 0)}
+    assert len(take()) == 8
+
+
+def test_what_the_old_url_still_answers_opens_no_breaker(make_endpoint):
+    endpoint = make_endpoint(breaker_threshold=2)
+    fill(8)
+    under_way = take()
+    endpoints.update(endpoint, NEW_URL, **WHO)
+    finish(under_way, 0, Failure.TIMEOUT)
+    assert (health().breaker_state, health().consecutive_failures) == ("closed", 0)
+    fill(2)
+    finish(take(2), 500)
+    assert health().breaker_state == "open"
+
+
+def test_refusals_that_come_in_after_resume_are_of_the_old_credentials(make_endpoint):
+    endpoint = make_endpoint()
+    fill(15)
+    under_way = take(15)
+    finish(under_way[:5], 401)
+    endpoints.resume(endpoint, redrive_refused=False, **WHO)
+    finish(under_way[5:], 401)
+    endpoint.refresh_from_db()
+    assert (endpoint.state, health().refusal_count) == ("active", 0)
+    assert Delivery.objects.filter(state="failed", attempt_count=0).count() == 10
+    finish(take(15), 401)  # and still no good: five more, and no further
+    endpoint.refresh_from_db()
+    assert (endpoint.state, Delivery.objects.filter(state="dead_letter").count()) == ("needs_attention", 10)
