@@ -16,16 +16,19 @@ from typing import Any
 
 from django.db.models import Avg, Count, Max, Min, Q, QuerySet
 from django.db.models.functions import TruncDate, TruncHour
+from django.utils import timezone
 
-from delivery.models import Delivery
+from delivery.models import Attempt, Delivery, Endpoint, EndpointHealth
 from delivery.policy.holds import FIELD_MISSING
-from delivery.policy.outcomes import Outcome
+from delivery.policy.outcomes import REFUSALS, SUCCESSES, Outcome
 from delivery.policy.postback import is_refusal_of_ours
 from delivery.states import State
 
 FINGERPRINT_VERSION = "1"
 CHUNK = 1_000
 CLUSTER_COUNT = 50  # specification S2.11: 50 for one endpoint in one hour
+RESUME_REDRIVES_MOST = 1_000
+STREAK_REACHES_BACK = timedelta(days=1)
 SLOW_DAYS = 3
 SLOW_MOST_A_DAY = 5
 
@@ -117,6 +120,30 @@ def dead_letters(
 def redrivable(rows: QuerySet[Delivery]) -> QuerySet[Delivery]:
     """Those of these dead letters that a redrive can move: nothing is sent to an endpoint that was deleted."""
     return rows.filter(endpoint__deleted_at=None)
+
+
+def burnt_by_refusals(endpoint: Endpoint) -> list[int]:
+    """The dead letters of the refusals in a row that made this endpoint need attention."""
+    rows = dead_letters(endpoint=endpoint.pk, since=_streak_began(endpoint))
+    refused = rows.filter(last_outcome__in=[str(outcome) for outcome in REFUSALS])
+    return list(refused.order_by("id").values_list("id", flat=True)[:RESUME_REDRIVES_MOST])
+
+
+def _streak_began(endpoint: Endpoint) -> datetime:
+    """Refusals in a row cannot reach behind the last success before the hold; a good test came after it."""
+    held_at = endpoint.attention_at or timezone.now()
+    earliest = held_at - STREAK_REACHES_BACK
+    last_success = EndpointHealth.objects.values_list("last_success_at", flat=True).get(endpoint=endpoint)
+    if last_success is not None and last_success >= held_at:
+        last_success = _last_success_before(endpoint, earliest, held_at)
+    return max(earliest, last_success or earliest)
+
+
+def _last_success_before(endpoint: Endpoint, earliest: datetime, until: datetime) -> datetime | None:
+    good = Attempt.objects.filter(endpoint=endpoint.pk, started_at__gte=earliest, started_at__lt=until)
+    good = good.filter(outcome__in=[str(outcome) for outcome in SUCCESSES]).order_by("-started_at")
+    row = good.values_list("started_at", "total_ms").first()
+    return row[0] + timedelta(milliseconds=row[1] or 0) if row is not None else None
 
 
 def id_chunks(rows: QuerySet[Delivery], size: int = CHUNK) -> Iterator[list[int]]:

@@ -8,6 +8,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from delivery.endpoint_changes import changed, locked, save
+from delivery.engine import waiting
 from delivery.engine.wake import wake
 from delivery.errors import WrongState
 from delivery.models import Endpoint, EndpointHealth
@@ -35,6 +36,7 @@ def lift_throttle(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> 
     with transaction.atomic():
         current = locked(endpoint)
         EndpointHealth.objects.filter(endpoint=current).update(**NO_THROTTLE, pace_lowered_at=Now())
+        waiting.end_waits(current.pk)
         wake()
         changed(current, "lift_throttle", actor, reason)
     return current
@@ -61,10 +63,11 @@ def fix_rate(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> Endpo
 
 
 def forget_health(endpoint: Endpoint) -> None:
-    """Begin anew: breaker closed, counters at nought, no refusals, no wait, no pace. Throttled answers to what is
-    under way by now bring neither wait nor pace back."""
+    """Begin anew: breaker closed, counters at nought, no refusals, no wait, no pace. Answers to what is under
+    way by now bring none of them back: they began before `opened_at` and `pace_lowered_at`."""
     EndpointHealth.objects.filter(endpoint=endpoint).update(
         breaker_state=BreakerState.CLOSED,
+        opened_at=Now(),
         consecutive_failures=0,
         cooldown_seconds=endpoint.breaker_cooldown_seconds,
         probe_at=None,
@@ -78,4 +81,5 @@ def forget_health(endpoint: Endpoint) -> None:
         **NO_THROTTLE,
         pace_lowered_at=Now(),
     )
+    waiting.end_waits(endpoint.pk)
     wake()

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
@@ -29,7 +28,6 @@ from delivery.engine.wake import wake
 from delivery.errors import WrongState
 from delivery.models import Delivery, Endpoint, EndpointHealth, Event
 from delivery.policy import retry
-from delivery.policy.outcomes import REFUSALS
 from delivery.replays import TEST_EVENT, Replayed, replay
 from kernel import correlation
 from kernel.live_hints import touched
@@ -56,8 +54,6 @@ __all__ = [
 ]
 
 CANCEL_BUDGET_SECONDS = 10.0
-RESUME_REDRIVES_MOST = 1_000
-STREAK_REACHES_BACK = timedelta(days=1)
 DELETED = "its endpoint was deleted"
 PAUSED_BEFORE = "paused by a person before that"
 
@@ -155,7 +151,7 @@ def resume(endpoint: Endpoint | int, *, actor: str, reason: str = "", redrive_re
         current = locked(endpoint)
         if current.disabled_at:
             raise WrongState(f"This endpoint is disabled ({current.hold_reason}). Enable it instead.")
-        burnt = _burnt_by_refusals(current) if current.attention_at and redrive_refused else []
+        burnt = dead_letters.burnt_by_refusals(current) if current.attention_at and redrive_refused else []
         current.paused_at = current.attention_at = None
         _release(current, "paused_at", "attention_at")
         changed(current, "resume", actor, reason, redriven=len(burnt))
@@ -230,20 +226,6 @@ def _release(endpoint: Endpoint, *cleared: str) -> None:
     endpoint.hold_reason = endpoint.hold_reason if endpoint.paused_at else ""
     save(endpoint, *cleared, "hold_reason")
     forget_health(endpoint)
-
-
-def _burnt_by_refusals(endpoint: Endpoint) -> list[int]:
-    """The dead letters of the refusals in a row that made this endpoint need attention."""
-    rows = dead_letters.dead_letters(endpoint=endpoint.pk, since=_streak_began(endpoint))
-    refused = rows.filter(last_outcome__in=[str(outcome) for outcome in REFUSALS])
-    return list(refused.order_by("id").values_list("id", flat=True)[:RESUME_REDRIVES_MOST])
-
-
-def _streak_began(endpoint: Endpoint) -> datetime:
-    """Refusals in a row cannot reach behind the last success."""
-    earliest = (endpoint.attention_at or timezone.now()) - STREAK_REACHES_BACK
-    last_success = EndpointHealth.objects.values_list("last_success_at", flat=True).get(endpoint=endpoint)
-    return max(earliest, last_success or earliest)
 
 
 def _record_test(endpoint: Endpoint) -> Delivery:

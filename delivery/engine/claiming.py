@@ -139,9 +139,11 @@ class Claimer:
         grants, able = [], []
         for locked in endpoints:
             pk, config = locked.endpoint_id, configs.get(locked.endpoint_id)
-            if pk in self.configs.without_secret or (pk in self.configs.held and not (config and locked.test_id)):
+            if pk in self.configs.without_secret or (pk in self.configs.held and locked.test_id is None):
                 continue
-            if config is None:
+            if config is None and pk in self.configs.keyless:
+                claims.forget_test(pk)  # else it would be looked for in every claim, until somebody rotates
+            elif config is None:
                 health_rows.note_unusable(pk, Kind.SETTINGS, UNUSABLE_PAUSE_SECONDS)
             elif promises.give(config.owner, config.id, 1):
                 able.append((locked, config))

@@ -250,15 +250,22 @@ def claim(
 _CLAIM_TEST = f"""WITH chosen AS MATERIALIZED (
     SELECT d.id, d.next_attempt_at AS due, v.uid, v.payload, v.correlation_id
     FROM delivery_delivery d JOIN delivery_event v ON v.id = d.event_id
-    WHERE d.id = %(id)s AND d.state IN ('pending', 'failed') FOR NO KEY UPDATE OF d SKIP LOCKED
+    WHERE d.id = %(id)s AND d.state IN ('pending', 'failed')
+      AND EXISTS (SELECT 1 FROM delivery_endpoint e WHERE e.id = d.endpoint_id AND e.deleted_at IS NULL)
+    FOR NO KEY UPDATE OF d SKIP LOCKED
 ){_TAKE}
 SELECT * FROM sent"""  # noqa: S608 - constants only
 
 
 def claim_test(endpoint_id: int, test_id: int, token: UUID, lease_seconds: float) -> list[ClaimedRow]:
     """Lease a test that goes out beside the queue, and forget that it was asked for."""
-    execute("UPDATE delivery_endpointhealth SET test_id = NULL WHERE endpoint_id = %s", [endpoint_id])
+    forget_test(endpoint_id)
     return execute(_CLAIM_TEST, {"id": test_id, "token": token, "lease": lease_seconds}).fetchall()
+
+
+def forget_test(endpoint_id: int) -> None:
+    """The test of this endpoint, whose health row is locked, waits with all others from now on."""
+    execute("UPDATE delivery_endpointhealth SET test_id = NULL WHERE endpoint_id = %s", [endpoint_id])
 
 
 def claim_in_order(

@@ -108,7 +108,7 @@ def _after_attempt(health: Health, verdict: Verdict) -> None:
     claimed, decision, now = verdict.claimed, verdict.decision, health.now
     policy = claimed.config.breaker
     threshold = breakers.effective_threshold(policy.threshold, health.p95_ms)
-    effect = breakers.effect_of(decision)
+    effect = breakers.effect_of(decision) if _asked_the_receiver(verdict) else breakers.Effect.VOID
     if _note_own_fault(health, verdict):
         effect, threshold = breakers.Effect.FAILURE, 1
     health.breaker = breakers.after_attempt(
@@ -126,14 +126,21 @@ def _after_attempt(health: Health, verdict: Verdict) -> None:
     elif decision.kind is not DecisionKind.OURS:
         health.last_failure_at = now
     _pace(health, verdict)
+    if verdict.is_outdated:
+        return
     if decision.kind is DecisionKind.GONE:
         lifecycle.disable_endpoint(claimed.config.id, reason="The receiver answered 410: it is gone for good.")
     elif decision.is_refusal and health.streak.needs_attention:
         lifecycle.need_attention(claimed.config.id, reason=holds.hold_reason(health.streak))
 
 
+def _asked_the_receiver(verdict: Verdict) -> bool:
+    """Not where the fault was ours, or the request could not even be made: that says nothing about it."""
+    return verdict.decision.kind is not DecisionKind.OURS and verdict.result is not None
+
+
 def _pace(health: Health, verdict: Verdict) -> None:
-    """What the answer says of how fast we may send. Our own faults say nothing."""
+    """What the answer says of how fast we may send. What never went out says nothing."""
     claimed, decision = verdict.claimed, verdict.decision
     began_at = datetime.fromtimestamp(claimed.began_at, UTC)
     if decision.kind is DecisionKind.THROTTLE:
@@ -144,8 +151,9 @@ def _pace(health: Health, verdict: Verdict) -> None:
         health.bucket = bucket or health.bucket
         if health.throttled_until != before:
             health.wait_reason = WaitReason.THROTTLED.value
-    elif decision.kind is not DecisionKind.OURS and paces.is_news(health.pace, began_at):
-        health.pace = paces.let_pass(health.pace)
+    elif paces.is_news(health.pace, began_at):
+        was_asked = _asked_the_receiver(verdict)
+        health.pace = paces.let_pass(health.pace) if was_asked else paces.not_sent(health.pace, health.now)
 
 
 def own_fault(verdict: Verdict) -> own_faults.Kind | None:
@@ -159,7 +167,7 @@ def own_fault(verdict: Verdict) -> own_faults.Kind | None:
 def _note_own_fault(health: Health, verdict: Verdict) -> bool:
     """Count it, let the endpoint wait or hold it; True where it has gone on for so long that the breaker opens."""
     kind, now = own_fault(verdict), health.now
-    if kind is None and verdict.decision.kind is DecisionKind.OURS:
+    if verdict.is_outdated or (kind is None and not _asked_the_receiver(verdict)):
         return False
     health.own_faults = own_faults.after_attempt(health.own_faults, kind, now)
     if kind is None:
@@ -189,4 +197,6 @@ def _tell_breaker(health: Health, before: Health, verdict: Verdict) -> None:
 
 
 def streak_after(streak: holds.Streak, verdict: Verdict) -> holds.Streak:
+    if verdict.is_outdated and not verdict.decision.is_success:
+        return streak
     return holds.after_attempt(streak, verdict.decision, verdict.status, was_sent=verdict.result is not None)

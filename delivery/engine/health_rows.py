@@ -39,14 +39,14 @@ WHERE endpoint_id = %s
 """
 
 
-def lock_endpoints(ids: Iterable[int]) -> set[int]:
-    """Lock them in order; returns those that need attention already."""
+def lock_endpoints(ids: Iterable[int]) -> dict[int, tuple[bool, int]]:
+    """Lock them in order; returns of each whether it needs attention already, and its version."""
     rows = execute(
-        "SELECT id, attention_at IS NOT NULL FROM delivery_endpoint WHERE id = ANY(%s::bigint[]) "
+        "SELECT id, attention_at IS NOT NULL, version FROM delivery_endpoint WHERE id = ANY(%s::bigint[]) "
         "ORDER BY id FOR NO KEY UPDATE",
         [literal(ids)],
     )
-    return {row[0] for row in rows if row[1]}
+    return {row[0]: (row[1], row[2]) for row in rows}
 
 
 def lock_health(everyone: Iterable[int], wanted: Iterable[int]) -> list[tuple[Any, ...]]:

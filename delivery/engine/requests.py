@@ -112,12 +112,14 @@ class Configs:
     """The process's settings of endpoints, by id and version.
 
     They are read after the claim has looked which endpoints are live, and one may be held or deleted in between:
-    `held` and `without_secret` name those of the last `of` that were; a held one is kept for a test alone.
+    `held` names those of the last `of` that were, `keyless` those of them without a secret; a held one is kept for a
+    test alone. `without_secret` names those that are to be held for that.
     """
 
     def __init__(self) -> None:
         self._known: dict[int, Config] = {}
         self.held: set[int] = set()
+        self.keyless: set[int] = set()
         self.without_secret: set[int] = set()
 
     def of(self, wanted: dict[int, int]) -> dict[int, Config]:
@@ -126,6 +128,7 @@ class Configs:
         An endpoint whose secrets cannot be opened, or whose settings make no sense, is left out and named in the log.
         """
         self.held.clear()
+        self.keyless.clear()
         stale = [pk for pk, version in wanted.items() if pk not in self._known or self._known[pk].version != version]
         if stale:
             self._load(stale)
@@ -149,10 +152,10 @@ class Configs:
         for endpoint in Endpoint.objects.filter(pk__in=ids):
             if endpoint.is_held:
                 self.held.add(endpoint.pk)
-            elif not endpoint.secret:
-                self.without_secret.add(endpoint.pk)
             if endpoint.secret:
                 self._known[endpoint.pk] = config_of(endpoint)
+            else:
+                (self.keyless if endpoint.is_held else self.without_secret).add(endpoint.pk)
 
 
 def config_of(endpoint: Endpoint) -> Config:

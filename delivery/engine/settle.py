@@ -39,12 +39,13 @@ def settle(verdicts: Sequence[Verdict], recorder: Recorder, worker: str) -> int:
             or v.decision.kind is DecisionKind.GONE
             or own_fault(v) in own_faults.OF_THE_ENDPOINT
         }
-        attended = health_rows.lock_endpoints(sorted(may_hold)) if may_hold else set()
+        standing = health_rows.lock_endpoints(sorted(may_hold)) if may_hold else {}
         everyone = {v.claimed.config.id for v in verdicts}
         wanted = {v.claimed.config.id for v in verdicts if _concerns_health(v)}
         locked = [Health.of(row) for row in health_rows.lock_health(everyone, wanted)]
         if may_hold:
-            _hold_back(verdicts, {health.endpoint_id: health.streak for health in locked}, attended)
+            _note_outdated(verdicts, standing)
+            _hold_back(verdicts, {health.endpoint_id: health.streak for health in locked}, standing)
         kept = claims.settle(_columns(verdicts))
         ours = [verdict for verdict in verdicts if verdict.claimed.id in kept]
         claims.copy_attempts("".join([line_of(verdict, worker) for verdict in ours]))
@@ -83,16 +84,26 @@ def settle_plainly(verdict: Verdict, recorder: Recorder, worker: str) -> int:
 
 def _note_health(verdict: Verdict) -> None:
     endpoint_id = verdict.claimed.config.id
-    health_rows.lock_endpoints([endpoint_id])
+    _note_outdated([verdict], health_rows.lock_endpoints([endpoint_id]))
     update_health([Health.of(row) for row in health_rows.lock_health([endpoint_id], [endpoint_id])], [verdict])
 
 
-def _hold_back(verdicts: Sequence[Verdict], streaks: dict[int, holds.Streak], attended: set[int]) -> None:
-    """Five refusals in a row are dead letters; what comes behind them, or after the hold, waits."""
+def _note_outdated(verdicts: Iterable[Verdict], standing: dict[int, tuple[bool, int]]) -> None:
+    """What settings that are no more brought in holds nobody: the endpoint was corrected, resumed or enabled since."""
+    for verdict in verdicts:
+        config = verdict.claimed.config
+        is_attended, version = standing.get(config.id, (True, config.version))
+        verdict.is_outdated = version != config.version and not is_attended
+
+
+def _hold_back(
+    verdicts: Sequence[Verdict], streaks: dict[int, holds.Streak], standing: dict[int, tuple[bool, int]]
+) -> None:
+    """Five refusals in a row are dead letters; what comes behind them, after the hold or from old settings, waits."""
     for verdict in verdicts:
         pk = verdict.claimed.config.id
         before = streaks.get(pk, holds.NO_STREAK)
-        if verdict.decision.is_refusal and (before.needs_attention or pk in attended):
+        if verdict.decision.is_refusal and (before.needs_attention or verdict.is_outdated or standing[pk][0]):
             held_back(verdict)
         streaks[pk] = streak_after(before, verdict)
 

@@ -43,6 +43,7 @@ class Verdict:
     outcome: str = ""
     error: str = ""
     fingerprint: str = ""
+    is_outdated: bool = False  # sent with settings that are no more, and of those that may hold an endpoint
 
     @property
     def status(self) -> int:

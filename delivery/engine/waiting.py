@@ -93,6 +93,22 @@ def parked_in_front(after: tuple[int, str], most: int) -> tuple[list[tuple[int, 
 
 # --- waits cut short ----------------------------------------------------------------------------------------------
 
+_END_WAITS = """
+WITH waiting AS MATERIALIZED (
+    SELECT d.id FROM delivery_delivery d
+    WHERE d.endpoint_id = %(endpoint)s AND d.state IN ('pending', 'failed') AND d.last_outcome = 'throttled'
+      AND d.next_attempt_at > clock_timestamp() AND d.next_attempt_at < %(awaits_turn)s
+    ORDER BY d.id FOR NO KEY UPDATE
+)
+UPDATE delivery_delivery d SET next_attempt_at = clock_timestamp() WHERE d.id = ANY(ARRAY(SELECT w.id FROM waiting w))
+"""
+
+
+def end_waits(endpoint_id: int) -> int:
+    """What the receiver itself told to wait is due: the wait of its endpoint was lifted, and this one with it."""
+    return execute(_END_WAITS, {"endpoint": endpoint_id, "awaits_turn": AWAITS_TURN}).rowcount
+
+
 # From the end of the last attempt on. What the receiver itself asked to wait for keeps its time.
 _HASTEN = """
 WITH delays AS MATERIALIZED (

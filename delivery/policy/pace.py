@@ -119,6 +119,12 @@ def let_pass(pace: Pace) -> Pace:
     return replace(pace, probe_until=None, streak=0) if pace.probe_until or pace.streak else pace
 
 
+def not_sent(pace: Pace, now: datetime) -> Pace:
+    """After a request that `is_news` and never went out: if it was to go first, another may, without waiting for it."""
+    is_waited_for = pace.probe_until is not None and pace.probe_until > now
+    return replace(pace, probe_until=now) if is_waited_for else pace
+
+
 def sent(pace: Pace, count: int, now: datetime, *, probe_until: datetime) -> Pace:
     """After `count` deliveries left. The one that goes first is waited for until `probe_until`."""
     pace = current(pace, now)
