@@ -86,7 +86,7 @@ def test_the_ceiling_lies_a_little_under_what_was_too_fast_and_the_pace_a_tenth_
 
 @pytest.mark.parametrize(
     ("told", "passed", "ceiling"),
-    [(True, 10, 1.5), (True, 9, 7.6), (False, 10, 7.6), (True, 1_000, 7.6)],
+    [(True, 10, 1.5), (True, 20, 3.0), (True, 9, 7.6), (False, 10, 7.6), (True, 1_000, 7.6)],
 )
 def test_where_the_receiver_names_a_wait_half_as_much_again_as_was_let_pass_is_the_most(told, passed, ceiling):
     pace = throttled(Pace(8.0, 7.9, clock=50.0, sent=50), told=told, passed=passed, over=8.0)
@@ -206,6 +206,7 @@ def test_one_token_is_there_when_the_wait_is_over():
         (Pace(10.0), "we send about 10/s, because they answer 429"),
         (Pace(9.9), "we send about 9.9/s, because they answer 429"),
         (Pace(0.5), "we send about 0.5/s, because they answer 429"),
+        (Pace(0.426), "we send about 26 a minute, because they answer 429"),
         (Pace(0.49), "we send about 29 a minute, because they answer 429"),
     ],
 )

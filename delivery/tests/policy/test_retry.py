@@ -74,11 +74,12 @@ def test_own_faults_wait_for_the_whole_range_of_one_to_five_seconds():
     assert 1.0 <= delays[0] < 1.05 and 4.95 < delays[-1] <= 5.0
 
 
-def test_the_standard_schedule_is_standard_webhooks_example():
+def test_the_standard_schedule_is_standard_webhooks_example_and_ours_begins_at_nothing():
     minute, hour = 60, 3600
     steps = (5, 5 * minute, 30 * minute, 2 * hour, 5 * hour, 10 * hour, 14 * hour, 20 * hour, 24 * hour)
     assert STANDARD.steps == steps
     assert STANDARD.bounds(1) == (4.0, 6.0)
+    assert SPEC.bounds(1) == (0.0, 30.0)
 
 
 def test_the_first_delay_follows_the_first_failed_attempt():
