@@ -105,12 +105,14 @@ def shown_loads(raw: bytes | str) -> Any:
 def tolerant_loads(raw: bytes) -> Any:
     """UTF-8 JSON of many entries, of which one bad one must not take the others down. Raises HostileJSON.
 
-    NUL and halves of characters become `REPLACED`, NaN and infinity null; of a doubled key the last counts; what lies
+    NUL and halves of characters become `REPLACED`, NaN, infinity and the value of a doubled key null; what lies
     too deep is cut. Not for what is stored as data: there it would change what was said.
     """
     try:
         text = raw.decode("utf-8")
-        value = json.loads(text, parse_constant=lambda _name: None, parse_float=_finite_or_none)
+        value = json.loads(
+            text, parse_constant=lambda _name: None, parse_float=_finite_or_none, object_pairs_hook=_clear_pairs
+        )
     except UnicodeDecodeError as error:
         raise HostileJSON(f"the body is not UTF-8 (byte {error.start})") from None
     except RecursionError:
@@ -119,6 +121,14 @@ def tolerant_loads(raw: bytes) -> Any:
         raise HostileJSON(f"the body is not JSON: {error}") from None
     value = cut(value)
     return _mended(value) if "\\u" in text else value
+
+
+def _clear_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        seen: set[str] = set()
+        result.update({key: None for key, _ in pairs if key in seen or seen.add(key)})  # type: ignore[func-returns-value]
+    return result
 
 
 def _finite_or_none(text: str) -> float | None:

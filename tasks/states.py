@@ -59,13 +59,13 @@ class Reason(models.TextChoices):
     DUPLICATE_EVENT = "duplicate_event", "this event has been handled before"
     UNKNOWN_EVENT = "unknown_event", "an event type that this source does not know"
     UNKNOWN_STATUS = "unknown_status", "a status that this provider's adapter does not know"
-    UNREADABLE_ENTRY = "unreadable_entry", "this entry of the payload cannot be read"
     PARKED = "parked", "waits for the start call to return the job id"
     TASK_NOT_FOUND = "task_not_found", "no task has this job"
     SUPERSEDED_JOB = "superseded_job", "a newer job carries the task out"
     DUPLICATE_COMPLETED = "duplicate_completed", "completed before"
     ALREADY_COMPLETED = "already_completed", "the task is finished"
     INVALID_TRANSITION = "invalid_transition", "would move the task backwards"
+    UNREADABLE_ENTRY = "unreadable_entry", "this entry of the payload cannot be read"
 
 
 BATCH_OUTCOMES = ("all_succeeded", "partly", "none")

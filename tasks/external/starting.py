@@ -204,7 +204,7 @@ def settle(start: Start, outcomes: dict[str, StartOutcome], now: datetime) -> No
 
 
 def _each_its_own(provider: str, outcomes: dict[str, StartOutcome]) -> dict[str, StartOutcome]:
-    """A job id that two starts were given is one's at most: the other is looked for, and keeps none of its batch back."""
+    """A job id that two starts were given is one's at most: the other is looked for, and keeps nobody back."""
     ids = {outcome.job_id for outcome in outcomes.values() if isinstance(outcome, StartedJob)}
     rows = ExternalJob.objects.filter(provider=provider, job_id__in=ids) if ids else ExternalJob.objects.none()
     holder = {

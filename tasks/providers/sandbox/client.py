@@ -118,7 +118,8 @@ class SandboxProvider(Provider):
     def _pages(self, query: dict[str, str], asked: int | None = None) -> list[ListedJob]:
         """All pages of a listing; of `asked` jobs no more than those. Raises BadAnswer for one that does not end."""
         found: list[ListedJob] = []
-        cursor, seen = "", set()
+        cursor = ""
+        seen: set[str] = set()
         while True:
             more = {"cursor": cursor} if cursor else {}
             said = self._call("GET", "/v1/jobs", params={**query, **more, "limit": str(PAGE)})
