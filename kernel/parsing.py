@@ -1,6 +1,7 @@
 """JSON as it must be to be stored: no NUL, lone surrogate, NaN, infinity, doubled key or bottomless nesting."""
 
 import json
+import re
 from typing import Any
 
 from rest_framework.exceptions import ParseError
@@ -10,6 +11,7 @@ from rest_framework.renderers import JSONRenderer
 from kernel import exact_numbers
 
 MAX_DEPTH = 100  # objects and lists inside one another, in all that comes in; RFC 8259 §9 lets a reader set a limit
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # NUL and halves of characters: PostgreSQL stores neither
 REPLACED = "\ufffd"  # stands for what no text may hold
 TOO_DEEP = f"… (not shown: it is nested more than {MAX_DEPTH} deep)"
 
@@ -141,7 +143,7 @@ def _finite_or_none(text: str) -> float | None:
 def _mended(value: Any) -> Any:
     """Of something that is not too deep."""
     if isinstance(value, str):
-        return value.replace("\x00", REPLACED).encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        return _UNSTORABLE.sub(REPLACED, value)
     if isinstance(value, list):
         return [_mended(item) for item in value]
     if isinstance(value, dict):
