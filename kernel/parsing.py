@@ -1,6 +1,7 @@
 """JSON as it must be to be stored: no NUL, lone surrogate, NaN, infinity, doubled key or bottomless nesting."""
 
 import json
+import re
 from typing import Any
 
 from rest_framework.exceptions import ParseError
@@ -10,6 +11,8 @@ from rest_framework.renderers import JSONRenderer
 from kernel import exact_numbers
 
 MAX_DEPTH = 100  # objects and lists inside one another, in all that comes in; RFC 8259 §9 lets a reader set a limit
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # NUL and halves of characters: PostgreSQL stores neither
+REPLACED = "\ufffd"  # stands for what no text may hold
 TOO_DEEP = f"… (not shown: it is nested more than {MAX_DEPTH} deep)"
 
 
@@ -99,6 +102,53 @@ def shown_loads(raw: bytes | str) -> Any:
         return cut(exact_numbers.loads(raw))
     except RecursionError:
         return TOO_DEEP
+
+
+def tolerant_loads(raw: bytes) -> Any:
+    """UTF-8 JSON of many entries, of which one bad one must not take the others down. Raises HostileJSON.
+
+    NUL and halves of characters become `REPLACED`, NaN, infinity and the value of a doubled key null; what lies
+    too deep is cut. Not for what is stored as data: there it would change what was said.
+    """
+    try:
+        text = raw.decode("utf-8")
+        value = json.loads(
+            text, parse_constant=lambda _name: None, parse_float=_finite_or_none, object_pairs_hook=_clear_pairs
+        )
+    except UnicodeDecodeError as error:
+        raise HostileJSON(f"the body is not UTF-8 (byte {error.start})") from None
+    except RecursionError:
+        raise HostileJSON(_TOO_DEEP) from None
+    except ValueError as error:
+        raise HostileJSON(f"the body is not JSON: {error}") from None
+    value = cut(value)
+    return _mended(value) if "\\u" in text else value
+
+
+def _clear_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        seen: set[str] = set()
+        result.update({key: None for key, _ in pairs if key in seen or seen.add(key)})  # type: ignore[func-returns-value]
+    return result
+
+
+def _finite_or_none(text: str) -> float | None:
+    try:
+        return exact_numbers.finite(text)
+    except exact_numbers.TooLarge:
+        return None
+
+
+def _mended(value: Any) -> Any:
+    """Of something that is not too deep."""
+    if isinstance(value, str):
+        return _UNSTORABLE.sub(REPLACED, value)
+    if isinstance(value, list):
+        return [_mended(item) for item in value]
+    if isinstance(value, dict):
+        return {_mended(key): _mended(item) for key, item in value.items()}
+    return value
 
 
 def _refuse_unstorable(value: Any) -> None:

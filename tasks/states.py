@@ -65,6 +65,7 @@ class Reason(models.TextChoices):
     DUPLICATE_COMPLETED = "duplicate_completed", "completed before"
     ALREADY_COMPLETED = "already_completed", "the task is finished"
     INVALID_TRANSITION = "invalid_transition", "would move the task backwards"
+    UNREADABLE_ENTRY = "unreadable_entry", "this entry of the payload cannot be read"
 
 
 BATCH_OUTCOMES = ("all_succeeded", "partly", "none")

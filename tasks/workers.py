@@ -6,8 +6,10 @@ A process runs each of them at most once at a time: a wake-up that comes meanwhi
 import threading
 from collections.abc import Callable
 
+import structlog
 from celery import shared_task
 from celery.worker import state as worker_state
+from django.db import InterfaceError, OperationalError
 
 from tasks import kinds, schedules
 from tasks.engine import clock, execution, lifecycle, rescue, wake
@@ -17,6 +19,8 @@ from tasks.models import Task
 from tasks.states import State
 
 BUDGET_SECONDS = 25.0
+
+log = structlog.get_logger(__name__)
 
 
 @shared_task(name=wake.START, ignore_result=True)
@@ -56,12 +60,25 @@ def sweep() -> None:
 
 def sweep_once() -> None:
     now = clock.now()
-    lifecycle.promote_due(now)
-    rescue.expired_leases(now)
-    adoption.adopt(now)
-    _serve("cancel", cancel_streams())
-    for name in due_workers():
-        wake.publish(name)
+    steps: dict[str, Callable[[], object]] = {
+        "promote": lambda: lifecycle.promote_due(now),
+        "rescue": lambda: rescue.expired_leases(now),
+        "adopt": lambda: adoption.adopt(now),
+        "cancel": lambda: _serve("cancel", cancel_streams()),
+        "wake": lambda: [wake.publish(name) for name in due_workers()],
+    }
+    for name, step in steps.items():
+        _guarded(name, step)
+
+
+def _guarded(name: str, step: Callable[[], object]) -> None:
+    """A step that breaks keeps no other from its work; without a database none can work."""
+    try:
+        step()
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception as error:
+        log.exception("sweep_step_broke", step=name, error=type(error).__name__)
 
 
 def due_workers() -> list[str]:

@@ -47,6 +47,7 @@ class ResultSerializer(serializers.Serializer):
     item_key = serializers.CharField(required=False)
     status = serializers.ChoiceField(InboundOutcome.choices)
     reason = serializers.ChoiceField([*Reason.choices, *Refusal.choices], required=False)
+    detail = serializers.CharField(required=False, help_text="Why this entry cannot be read.")
     task = serializers.CharField(required=False, help_text="The task's id, where one has this job.")
 
 

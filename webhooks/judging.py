@@ -84,7 +84,7 @@ def judge(
 
 
 def _concerned(provider: str, updates: Sequence[ProviderUpdate]) -> Concerned:
-    ids = list(dict.fromkeys(update.job_id for update in updates))
+    ids = list(dict.fromkeys(update.job_id for update in updates if update.job_id))
     correlation_id, subscribers = "", set()
     for start in range(0, len(ids), LOOKUP_CHUNK):
         jobs = ExternalJob.objects.filter(provider=provider, job_id__in=ids[start : start + LOOKUP_CHUNK])
@@ -150,6 +150,8 @@ def _result(update: ProviderUpdate, status: str, reason: str, task_id: int | Non
         result["item_key"] = update.item_key[:200]
     if reason:
         result["reason"] = str(reason)
+    if update.problem:
+        result["detail"] = update.problem[:200]
     if task_id:
         result["task_id"] = task_id
     return result

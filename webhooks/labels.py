@@ -59,6 +59,7 @@ _REFUSED: dict[str, str] = {
 }
 _DONE: dict[str, str] = {
     Reason.TASK_NOT_FOUND: "Nothing, if the job was started by somebody else. Otherwise look for its orphaned start.",
+    Reason.UNREADABLE_ENTRY: "The other entries were taken. Ask the provider, or mend its adapter; then replay it.",
     Reason.UNKNOWN_STATUS: "The provider said a status that its adapter does not know. Add it there, then replay.",
     Reason.UNKNOWN_EVENT: "Nothing, unless the event matters: then teach the provider's adapter, and replay it.",
     Reason.INVALID_TRANSITION: "Nothing: it came late or out of order, and a task never goes back.",

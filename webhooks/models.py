@@ -7,7 +7,7 @@ from django.db.models import Q
 
 
 class Refusal(models.TextChoices):
-    """Why a call was turned away or an event came to nothing, beside the nine words of `tasks.states.Reason`."""
+    """Why a call was turned away or an event came to nothing, beside the words of `tasks.states.Reason`."""
 
     SIGNATURE_MISSING = "signature_missing", "the call carries no signature"
     SIGNATURE_MALFORMED = "signature_malformed", "the signature's headers are not well formed"

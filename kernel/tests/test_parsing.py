@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.parsing import MAX_DEPTH, TOO_DEEP, HostileJSON, cut, is_too_deep, shown_loads, strict_loads
+from kernel.parsing import MAX_DEPTH, TOO_DEEP, HostileJSON, cut, is_too_deep, shown_loads, strict_loads, tolerant_loads
 
 json_values = st.recursive(
     st.none()
@@ -87,3 +87,12 @@ def test_what_is_stored_deeper_is_shown_cut_and_can_be_written(depth):
     assert not is_too_deep(shown)
     assert TOO_DEEP in json.dumps(shown, ensure_ascii=False, indent=2)
     assert cut(shown) is shown
+
+
+def test_a_tolerant_reader_keeps_the_good_entries_and_makes_the_bad_ones_harmless():
+    said = tolerant_loads(b'[{"a": "x\\u0000"}, {"a": "\\ud800y"}, {"a": NaN, "b": 1e400}, {"a": 1, "a": 2}, {"a": 1}]')
+    assert said == [{"a": "x\ufffd"}, {"a": "\ufffdy"}, {"a": None, "b": None}, {"a": None}, {"a": 1}]
+    assert not is_too_deep(tolerant_loads(b"[[1]," + nested(900) + b"]"))
+    for junk in (b"", b"{", b"\xff", b"[" * 100_000):
+        with pytest.raises(HostileJSON):
+            tolerant_loads(junk)

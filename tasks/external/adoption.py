@@ -4,11 +4,12 @@ A worker that died between the claim and the answer, a call that timed out after
 a job row `submitting`. Starting again at once would do and pay the work twice.
 """
 
+import uuid
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import structlog
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 
 from tasks import providers
 from tasks.engine import lifecycle, wake
@@ -66,28 +67,62 @@ def _look(name: str, jobs: Sequence[ExternalJob]) -> list[ListedJob] | None:
 
 
 def _adopt_found(provider: str, found: Sequence[ListedJob], now: datetime, cause: Cause) -> int:
-    """Give each row the job that carries its token (the oldest, should there be two), then apply what it says."""
+    """Give each row the job that carries its token (the oldest, should there be two), then apply what it says.
+
+    Each in a transaction of its own, so that one that cannot be adopted keeps no other back.
+    """
     by_token: dict[str, ListedJob] = {}
     for listed in found:
         by_token.setdefault(listed.reference, listed)
-    if not by_token:
-        return 0
+    orphans = ExternalJob.objects.filter(start_token__in=[token for token in by_token if _is_token(token)])
     adopted = 0
-    orphans = ExternalJob.objects.filter(start_token__in=list(by_token))
-    with UnitOfWork.opened(cause=cause, now=now) as unit:
-        tasks = {task.pk: task for task in unit.lock(orphans.values_list("task_id", flat=True))}
-        for job in unit.jobs_of(tasks.values()).values():
-            match = by_token.get(str(job.start_token))
-            if match is None or job.state != JobState.SUBMITTING:
-                continue
-            update = match.update
-            started = StartedJob(match.reference, update.job_id, match.batch_id, update.item_key)
-            settle_one(unit, tasks[job.task_id], job, started)
-            lifecycle.adopted(unit, tasks[job.task_id])
-            adopted += 1
-        unit.wake(*wake.jobs_named())
-    apply_many([listed.update for listed in by_token.values()], provider=provider, cause=cause, now=now)
+    for job in list(orphans.order_by("pk")):
+        match = by_token[str(job.start_token)]
+        try:
+            adopted += _adopt_one(job, match, now, cause)
+            if match.update.job_id:
+                apply_many([match.update], provider=provider, cause=cause, now=now)
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception:
+            log.exception("orphan_not_adopted", external_job=job.pk, provider=provider)
     return adopted
+
+
+def _is_token(reference: str) -> bool:
+    """Whether it can be one of ours: a listing holds whatever its provider kept."""
+    try:
+        return str(uuid.UUID(reference)) == reference
+    except ValueError:
+        return False
+
+
+def _adopt_one(orphan: ExternalJob, match: ListedJob, now: datetime, cause: Cause) -> bool:
+    update = match.update
+    with UnitOfWork.opened(cause=cause, now=now) as unit:
+        tasks = {task.pk: task for task in unit.lock([orphan.task_id])}
+        job = unit.jobs_of(tasks.values()).get(orphan.task_id)
+        if job is None or job.pk != orphan.pk or job.state != JobState.SUBMITTING:
+            return False
+        if words := _unusable(job, match):
+            unit.job(job, error_text=words)
+            return False
+        started = StartedJob(match.reference, update.job_id, match.batch_id, update.item_key)
+        settle_one(unit, tasks[job.task_id], job, started)
+        lifecycle.adopted(unit, tasks[job.task_id])
+        unit.wake(*wake.jobs_named())
+    return True
+
+
+def _unusable(job: ExternalJob, match: ListedJob) -> str:
+    """Why this entry cannot be taken for the orphan's job; "" where it can. It is asked about again."""
+    update = match.update
+    if not update.job_id:
+        return f"The provider knows this start, but what it says of it cannot be read: {update.problem}"[:2000]
+    others = ExternalJob.objects.filter(provider=job.provider, job_id=update.job_id, item_key=update.item_key)
+    if others.exclude(pk=job.pk).exists():
+        return f"The provider gives the job {update.job_id} for this start and for another one."
+    return ""
 
 
 def _count_missing(jobs: Sequence[ExternalJob], found: set[str], now: datetime, cause: Cause) -> int:

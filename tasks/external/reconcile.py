@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Count, Max, Q
 
 from tasks import providers
@@ -59,7 +59,13 @@ def reconcile(now: datetime, *, dry_run: bool = False, force: bool = False) -> R
         if provider is None:
             report.unreachable[name] = "not configured"
             continue
-        _round(provider, now, report, dry_run=dry_run, everything=force or dry_run)
+        try:
+            _round(provider, now, report, dry_run=dry_run, everything=force or dry_run)
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception as error:
+            report.unreachable[name] = "poll_broke"
+            log.exception("poll_broke", provider=name, error=type(error).__name__)
     if not dry_run:
         report.timed_out = time_out(now)
     log.info("reconciled", **{k: v for k, v in report.shown().items() if isinstance(v, int) and v})
@@ -104,24 +110,40 @@ def _due(provider: str, now: datetime, after: int, *, everything: bool, claim: b
 
 def _is_news(job: ExternalJob, update: ProviderUpdate) -> bool:
     """Progress alone is no news for the poll: only a status that differs is worth the locks."""
-    return update.raw_status[:60] != job.provider_status or bool(job.poll_misses)
+    return bool(update.problem) or update.raw_status[:60] != job.provider_status or bool(job.poll_misses)
 
 
 def _apply(provider: str, found: Sequence[tuple[ExternalJob, ProviderUpdate]], now: datetime) -> int:
-    news = [update for job, update in found if _is_news(job, update)]
-    answers = apply_many(news, provider=provider, cause=Cause.POLL, now=now) if news else []
+    return _applied(provider, [update for job, update in found if _is_news(job, update)], now)
+
+
+def _applied(provider: str, news: Sequence[ProviderUpdate], now: datetime) -> int:
+    """All together; if one of them breaks that, each for itself. Returns how many changed something."""
+    if not news:
+        return 0
+    try:
+        answers = apply_many(news, provider=provider, cause=Cause.POLL, now=now)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        log.exception("poll_updates_failed", provider=provider, jobs=len(news))
+        return sum(_applied(provider, [update], now) for update in news) if len(news) > 1 else 0
     return sum(answer.status != "ignored" for answer in answers)
 
 
 def _count_missing(missing: Sequence[ExternalJob], now: datetime) -> int:
-    """Unknown to the provider for several polls: lost, and the task gets a new attempt."""
+    """Unknown to the provider for several polls, a minute apart: lost, and the task gets a new attempt."""
     if not missing:
         return 0
-    lost, asked = 0, {job.pk for job in missing}
+    lost, asked = 0, {job.pk: job.last_polled_at for job in missing}
     with UnitOfWork.opened(cause=Cause.POLL, now=now) as unit:
         tasks = {task.pk: task for task in unit.lock([job.task_id for job in missing])}
         for job in unit.jobs_of(tasks.values()).values():
             if job.pk not in asked or job.state != JobState.SUBMITTED or now < (job.submitted_at or now) + YOUNG:
+                continue
+            before = asked[job.pk]  # as it was before this poll
+            if job.poll_misses and before is not None and now < before + EVERY:
+                unit.job(job, last_polled_at=before)  # asked out of turn: a moment's gap in a listing is one miss
                 continue
             unit.job(job, poll_misses=job.poll_misses + 1)
             if job.poll_misses >= MISSES:
@@ -167,6 +189,8 @@ def _stop(job: ExternalJob) -> None:
         provider.cancel(job.job_id)
     except ProviderError as error:
         log.warning("late_job_not_stopped", external_job=job.pk, provider=job.provider, error=error.code)
+    except Exception:
+        log.exception("late_job_not_stopped", external_job=job.pk, provider=job.provider)
 
 
 def _differences(

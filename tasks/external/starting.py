@@ -189,6 +189,7 @@ def _answered(make):  # type: ignore[no-untyped-def]
 
 def settle(start: Start, outcomes: dict[str, StartOutcome], now: datetime) -> None:
     """Write what came of a start call."""
+    outcomes = _each_its_own(start.provider, outcomes)
     failures = [outcome for outcome in outcomes.values() if _is_hold(outcome)]
     wait = limits.hold(start.kind, failures[0], now) if failures else 0.0  # type: ignore[arg-type]
     with UnitOfWork.opened(cause=Cause.WORKER, now=now) as unit:
@@ -200,6 +201,23 @@ def settle(start: Start, outcomes: dict[str, StartOutcome], now: datetime) -> No
     if not failures:
         limits.release(start.kind)
     _report(start, outcomes)
+
+
+def _each_its_own(provider: str, outcomes: dict[str, StartOutcome]) -> dict[str, StartOutcome]:
+    """A job id that two starts were given is one's at most: the other is looked for, and keeps nobody back."""
+    ids = {outcome.job_id for outcome in outcomes.values() if isinstance(outcome, StartedJob)}
+    rows = ExternalJob.objects.filter(provider=provider, job_id__in=ids) if ids else ExternalJob.objects.none()
+    holder = {
+        (job_id, item): str(token) for job_id, item, token in rows.values_list("job_id", "item_key", "start_token")
+    }
+    kept: dict[str, StartOutcome] = {}
+    for reference, outcome in outcomes.items():
+        if isinstance(outcome, StartedJob) and reference != holder.setdefault(
+            (outcome.job_id, outcome.item_key), reference
+        ):
+            outcome = OutcomeUnknown(f"The provider gave the job {outcome.job_id} for this start and for another one.")
+        kept[reference] = outcome
+    return kept
 
 
 def _is_hold(outcome: StartOutcome) -> bool:

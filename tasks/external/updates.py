@@ -42,8 +42,10 @@ def apply_many(
     Must not run inside a caller's transaction that has locked tasks or batches.
     """
     moment = now or clock.now()
-    answers: dict[int, Applied] = {}
-    waiting = list(range(len(updates)))
+    # An entry without a job id belongs to nobody; an empty one would be found in every job that is being submitted.
+    nameless = [index for index, update in enumerate(updates) if not update.job_id]
+    answers = {index: Applied(IGNORED, Reason.UNREADABLE_ENTRY.value) for index in nameless}
+    waiting = [index for index in range(len(updates)) if index not in answers]
     while waiting:  # a job named twice in one payload is judged twice, one after the other
         this_round: dict[tuple[str, str], int] = {}
         later = []
@@ -72,11 +74,15 @@ def _apply_set(updates: Sequence[ProviderUpdate], provider: str, cause: Cause, n
                 status, reason = _judge(unit, task, newest[task.pk], update)
                 answers.append(Applied(status, reason, task.pk, update.job_id))
             elif update.status == JobStatus.UNKNOWN:
-                answers.append(Applied(IGNORED, Reason.UNKNOWN_STATUS.value, None, update.job_id))
+                answers.append(Applied(IGNORED, _unknown(update), None, update.job_id))
             else:
                 stranger = stranger or _stranger(provider)
                 answers.append(Applied(stranger.status, stranger.reason, None, update.job_id))
     return answers
+
+
+def _unknown(update: ProviderUpdate) -> str:
+    return (Reason.UNREADABLE_ENTRY if update.problem else Reason.UNKNOWN_STATUS).value
 
 
 def _stranger(provider: str) -> Applied:
@@ -92,7 +98,7 @@ def _judge(unit: UnitOfWork, task: Task, job: ExternalJob, update: ProviderUpdat
     if is_newest:
         _note_seen(unit, job, update)
     if update.status == JobStatus.UNKNOWN:
-        return IGNORED, Reason.UNKNOWN_STATUS.value
+        return IGNORED, _unknown(update)
     if not is_newest:
         return IGNORED, Reason.SUPERSEDED_JOB.value
     if update.status == JobStatus.SUCCEEDED and task.state in (State.FETCHING, State.SUCCEEDED):
@@ -110,7 +116,10 @@ def _note_seen(unit: UnitOfWork, job: ExternalJob, update: ProviderUpdate) -> No
     if unit.cause == Cause.WEBHOOK:
         unit.job(job, last_webhook_at=unit.now)
     if update.status == JobStatus.UNKNOWN and job.state == JobState.SUBMITTED:
-        unit.job(job, provider_status=update.raw_status[:60])
+        if update.problem:
+            unit.job(job, error_text=f"What the provider says of it cannot be read: {update.problem}"[:2000])
+        else:
+            unit.job(job, provider_status=update.raw_status[:60])
     if job.poll_misses:
         unit.job(job, poll_misses=0)
 

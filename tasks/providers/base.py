@@ -70,7 +70,10 @@ class Unparseable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ProviderUpdate:
-    """What a provider says of one job, in our words. Webhook, poll and cancel all end in this."""
+    """What a provider says of one job, in our words. Webhook, poll and cancel all end in this.
+
+    An entry that cannot be read among others is one too, with its `problem`: it must not take the others down.
+    """
 
     job_id: str
     item_key: str = ""
@@ -80,6 +83,7 @@ class ProviderUpdate:
     error_code: str = ""
     error_text: str = ""
     happened_at: datetime | None = None  # by the provider's clock, where it says
+    problem: str = ""  # why this entry cannot be read, in words; its job_id is empty where even that cannot
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,9 @@ def test_the_first_reason_that_is_true_is_answered_and_stored(build, post, reaso
 
 
 def test_the_table_has_every_reason_word():
-    assert list(dict.fromkeys(reason for reason, _, _ in TABLE)) == list(Reason)
+    """But for the one of entries among others: alone in its body, such an entry is not parseable."""
+    of_single_jobs = [reason for reason in Reason if reason != Reason.UNREADABLE_ENTRY]
+    assert list(dict.fromkeys(reason for reason, _, _ in TABLE)) == of_single_jobs
 
 
 def test_an_event_that_was_stored_and_never_judged_is_no_duplicate(build, post):

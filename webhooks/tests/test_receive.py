@@ -233,7 +233,6 @@ HOSTILE = [
     b'{"job_id": "\\ud800", "status": "completed"}',
     b'{"job_id": "j1", "job_id": "j2", "status": "completed"}',
     b'{"job_id": {}, "status": []}',
-    b'{"job_id": "j1", "status": "completed", "progress": NaN}',
     b'{"jobs": {"job_id": "j1"}}',
     b'{"jobs": [1, null]}',
     b'{"job_id": "' + b"x" * 300 + b'", "status": "completed"}',
@@ -399,3 +398,16 @@ def test_a_fault_in_one_update_does_not_hold_the_others(post, running, monkeypat
     inbox.sweep(timezone.now())
     assert Task.objects.filter(state=State.FETCHING).count() == 2
     assert InboundEvent.objects.get().parked_until is None
+
+
+def test_a_bad_entry_is_answered_by_itself_and_the_others_are_taken(post, running):
+    task = running()
+    jobs = [DONE, {"job_id": "j1", "status": None}, {"job_id": "x" * 300, "status": "completed"}, 7]
+    response = post({"jobs": jobs})
+    assert result(response) == ("accepted", None)
+    good, *bad = response.json()["results"]
+    assert (good["job_id"], good["status"]) == ("j1", "accepted")
+    assert [(row["status"], row["reason"]) for row in bad] == [("ignored", "unreadable_entry")] * 3
+    assert bad[0]["detail"] == "jobs[1] has no status" and bad[2]["job_id"] == ""
+    task.refresh_from_db()
+    assert task.state == State.FETCHING

@@ -1,7 +1,8 @@
 """The sandbox's API, over the guarded session. A 500 of this provider means that nothing was done, as it documents."""
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -10,7 +11,7 @@ import requests
 from django.conf import settings
 
 from kernel.http import CallFailed, provider_session
-from kernel.parsing import HostileJSON, strict_loads
+from kernel.parsing import HostileJSON, strict_loads, tolerant_loads
 from kernel.retry_after import seconds_to_wait
 from tasks.providers.base import (
     BadAnswer,
@@ -35,6 +36,7 @@ from tasks.providers.sandbox import payloads
 CALL_SECONDS = 20.0
 IDS_PER_CALL = 100  # keeps the listing's URL under 4 KB
 PAGE = 1000
+MAX_PAGES = 1000
 _NOTHING_DONE = {500, 503}  # any other 5xx comes from something in between and says nothing of the provider
 
 
@@ -66,13 +68,17 @@ class SandboxProvider(Provider):
     def start(self, kind: str, job: NewJob, call: ProviderCall) -> StartedJob:
         body = {"input": dict(job.input), "reference": job.reference}
         said = self._call("POST", f"/v1/{kind}/jobs", call=call, json=_with_callback(body, call))
-        return StartedJob(job.reference, _text(said, "job_id"))
+        begun = payloads.started({**said, "reference": job.reference}, "")
+        if begun is None:
+            raise BadAnswer("The provider's answer has no job_id of 1 to 200 characters.")
+        return begun
 
     def start_batch(self, kind: str, jobs: Sequence[NewJob], call: ProviderCall) -> list[StartedJob]:
         body = {"jobs": [{"input": dict(job.input), "reference": job.reference} for job in jobs]}
         said = self._call("POST", f"/v1/{kind}/batches", call=call, json=_with_callback(body, call))
-        batch_id = _text(said, "batch_id")
-        return [StartedJob(_text(job, "reference"), _text(job, "job_id"), batch_id) for job in _jobs(said)]
+        batch_id = str(said.get("batch_id") or "")[:200]
+        begun = [payloads.started(job, batch_id) for job in _jobs(said)]
+        return [job for job in begun if job is not None]
 
     def status(self, job_id: str) -> ProviderUpdate:
         return _read(payloads.update, self._call("GET", f"/v1/jobs/{quote(job_id, safe='')}"))
@@ -81,15 +87,19 @@ class SandboxProvider(Provider):
         self, *, job_ids: Iterable[str] = (), references: Iterable[str] = (), since: datetime | None = None
     ) -> list[ListedJob]:
         found: list[ListedJob] = []
-        for name, values in (("ids", list(job_ids)), ("reference", list(references))):
-            for start in range(0, len(values), IDS_PER_CALL):
-                found += self._pages({name: ",".join(values[start : start + IDS_PER_CALL])})
+        job_ids = list(job_ids)
+        for name, values in (("ids", job_ids), ("reference", list(references))):
+            plain = [value for value in values if "," not in value]
+            for start in range(0, len(plain), IDS_PER_CALL):
+                part = plain[start : start + IDS_PER_CALL]
+                found += self._pages({name: ",".join(part)}, asked=len(part))
+        found += self._singly([job_id for job_id in job_ids if "," in job_id])
         if since is not None:
             found += self._pages({"since": since.isoformat()})
         return found
 
     def result(self, job_id: str, item_key: str = "") -> Any:
-        return self._call("GET", f"/v1/jobs/{quote(job_id, safe='')}/result")
+        return self._call("GET", f"/v1/jobs/{quote(job_id, safe='')}/result", read=strict_loads)
 
     def cancel(self, job_id: str) -> ProviderUpdate:
         return _read(payloads.update, self._call("POST", f"/v1/jobs/{quote(job_id, safe='')}/cancel"))
@@ -97,25 +107,46 @@ class SandboxProvider(Provider):
     def parse(self, body: bytes, headers: Mapping[str, str]) -> ParsedCallback:
         return payloads.parse(body)
 
-    def _pages(self, query: dict[str, str]) -> list[ListedJob]:
+    def _singly(self, job_ids: Sequence[str]) -> list[ListedJob]:
+        """Ids with a comma, which a list with commas would tear apart."""
+        found = []
+        for job_id in job_ids:
+            with suppress(NotThere):
+                found.append(ListedJob("", self.status(job_id)))
+        return found
+
+    def _pages(self, query: dict[str, str], asked: int | None = None) -> list[ListedJob]:
+        """All pages of a listing; of `asked` jobs no more than those. Raises BadAnswer for one that does not end."""
         found: list[ListedJob] = []
         cursor = ""
+        seen: set[str] = set()
         while True:
             more = {"cursor": cursor} if cursor else {}
             said = self._call("GET", "/v1/jobs", params={**query, **more, "limit": str(PAGE)})
-            found += [_read(payloads.listed, job) for job in _jobs(said)]
+            found += [payloads.listed(job) for job in _jobs(said)]
             cursor = str(said.get("next_cursor") or "")
-            if not cursor:
+            if not cursor or (asked is not None and len({job.update.job_id for job in found}) >= asked):
                 return found
+            if cursor in seen or len(seen) >= MAX_PAGES:
+                raise BadAnswer("The provider's listing does not end: it gives the same or ever new cursors.")
+            seen.add(cursor)
 
-    def _call(self, method: str, path: str, *, call: ProviderCall | None = None, **request: Any) -> Any:
+    def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        call: ProviderCall | None = None,
+        read: Callable[[bytes], Any] = tolerant_loads,
+        **request: Any,
+    ) -> Any:
         headers = {"x-correlation-id": call.correlation_id, **call.headers} if call and call.correlation_id else {}
         try:
             answer = self._session().request(method, self._base + path, headers=headers, **request)
         except CallFailed as error:
             kind = OutcomeUnknown if error.maybe_sent and method == "POST" else ProviderUnavailable
             raise kind(error.detail) from error
-        return _judged(answer)
+        return _judged(answer, read)
 
     def _session(self) -> requests.Session:
         session: requests.Session | None = getattr(self._local, "session", None)
@@ -135,10 +166,10 @@ def _with_callback(body: dict[str, Any], call: ProviderCall) -> dict[str, Any]:
     return {**body, "webhook_url": call.webhook_url} if call.webhook_url else body
 
 
-def _judged(answer: requests.Response) -> Any:
+def _judged(answer: requests.Response, read: Callable[[bytes], Any]) -> Any:
     """The answer's JSON, or the typed error that its status stands for."""
     if 200 <= answer.status_code < 300:
-        return _document(answer)
+        return _document(answer, read)
     code, message = _refusal(answer)
     words = f"{answer.status_code} {code}: {message}" if code else f"The provider answered {answer.status_code}."
     raise _error_for(answer, code, words)
@@ -159,9 +190,9 @@ def _error_for(answer: requests.Response, code: str, words: str) -> ProviderErro
     return ProviderRejected(words)
 
 
-def _document(answer: requests.Response) -> Any:
+def _document(answer: requests.Response, read: Callable[[bytes], Any]) -> Any:
     try:
-        said = strict_loads(answer.content)
+        said = read(answer.content)
     except HostileJSON as error:
         raise BadAnswer(f"The provider's answer cannot be used: {error}.") from None
     if not isinstance(said, Mapping):
@@ -171,17 +202,10 @@ def _document(answer: requests.Response) -> Any:
 
 def _refusal(answer: requests.Response) -> tuple[str, str]:
     try:
-        error = strict_loads(answer.content)["error"]
+        error = tolerant_loads(answer.content)["error"]
         return str(error["code"])[:60], str(error["message"])[:300]
     except (HostileJSON, KeyError, TypeError):
         return "", ""
-
-
-def _text(said: Any, name: str) -> str:
-    value = said.get(name) if isinstance(said, Mapping) else None
-    if not isinstance(value, str) or not 1 <= len(value) <= 200:
-        raise BadAnswer(f"The provider's answer has no {name}.")
-    return value
 
 
 def _jobs(said: Mapping[str, Any]) -> list[Any]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from kernel.parsing import HostileJSON, strict_loads
-from tasks.providers.base import ListedJob, ParsedCallback, ProviderUpdate, Unparseable
+from kernel.parsing import REPLACED, HostileJSON, tolerant_loads
+from tasks.providers.base import ListedJob, ParsedCallback, ProviderUpdate, StartedJob, Unparseable
 from tasks.states import JobStatus
 
 STATUSES = {
@@ -23,9 +23,9 @@ MAX_UPDATES = 10_000
 
 
 def parse(body: bytes) -> ParsedCallback:
-    """Read a callback. Raises Unparseable, in words that name the entry."""
+    """Read a callback. Entries that cannot be read have their `problem`; Unparseable where none can."""
     try:
-        said = strict_loads(body)
+        said = tolerant_loads(body)
     except HostileJSON as error:
         raise Unparseable(f"{error}") from None
     if not isinstance(said, Mapping):
@@ -35,16 +35,35 @@ def parse(body: bytes) -> ParsedCallback:
     jobs = said.get("jobs", [said])
     if not isinstance(jobs, list) or len(jobs) > MAX_UPDATES:
         raise Unparseable(f"jobs is not a list of at most {MAX_UPDATES} jobs")
-    updates = tuple(update(job, f"jobs[{index}]") for index, job in enumerate(jobs))
+    updates = tuple(readable(job, f"jobs[{index}]") for index, job in enumerate(jobs))
+    if updates and all(found.problem for found in updates):
+        raise Unparseable(updates[0].problem)
     return ParsedCallback(updates, batch_id=str(said.get("batch_id") or "")[:200])
+
+
+def readable(job: Any, where: str = "the job") -> ProviderUpdate:
+    """`update` of one entry among others: what is wrong with it becomes its `problem`."""
+    try:
+        return update(job, where)
+    except Unparseable as error:
+        return ProviderUpdate(_job_id(job), problem=str(error))
+
+
+def _job_id(job: Any) -> str:
+    """As text, since some write numbers; "" where there is none that we could store and ask for again."""
+    value = job.get("job_id") if isinstance(job, Mapping) else None
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value) if abs(value) < 10**200 else ""
+    is_usable = isinstance(value, str) and 1 <= len(value) <= 200 and REPLACED not in value
+    return value if is_usable else ""  # type: ignore[return-value]
 
 
 def update(job: Any, where: str = "the job") -> ProviderUpdate:
     """One job's object. Raises Unparseable."""
     if not isinstance(job, Mapping):
         raise Unparseable(f"{where} is not an object")
-    job_id, status = job.get("job_id"), job.get("status")
-    if not isinstance(job_id, str) or not 1 <= len(job_id) <= 200:
+    job_id, status = _job_id(job), job.get("status")
+    if not job_id:
         raise Unparseable(f"{where} has no job_id of 1 to 200 characters")
     if not isinstance(status, str) or not status:
         raise Unparseable(f"{where} has no status")
@@ -61,8 +80,17 @@ def update(job: Any, where: str = "the job") -> ProviderUpdate:
 
 
 def listed(job: Any) -> ListedJob:
-    found = update(job)
-    return ListedJob(str(job.get("reference") or ""), found, str(job.get("batch_id") or ""))
+    """One entry of a listing; its reference counts even where the rest cannot be read."""
+    found = readable(job)
+    known = job if isinstance(job, Mapping) else {}
+    return ListedJob(str(known.get("reference") or "")[:200], found, str(known.get("batch_id") or "")[:200])
+
+
+def started(job: Any, batch_id: str) -> StartedJob | None:
+    """One entry of a start's answer; None where it cannot be read, and then that job alone is looked for."""
+    reference = job.get("reference") if isinstance(job, Mapping) else None
+    job_id = _job_id(job)
+    return StartedJob(reference, job_id, batch_id) if job_id and isinstance(reference, str) else None
 
 
 def _error(error: Any) -> tuple[str, str]:
