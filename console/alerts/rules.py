@@ -174,7 +174,9 @@ def endpoints_in_need(_now: datetime) -> list[Finding]:
 def own_faults_in_a_row(now: datetime) -> list[Finding]:
     """What of ours keeps deliveries from going out, one finding for each sort; held endpoints are told by their own."""
     rows = (
-        EndpointHealth.objects.filter(own_fault_count__gt=1, own_fault_since__lt=now - OWN_FAULT_LASTS)
+        EndpointHealth.objects.filter(own_fault_since__lt=now - OWN_FAULT_LASTS)
+        # A sick process meets other endpoints at each of its tries.
+        .filter(Q(own_fault_count__gt=1) | Q(own_fault_count=1, own_fault_kind=own_faults.Kind.PROCESS))
         .filter(endpoint__is_held=False)
         .values("own_fault_kind")
         .annotate(endpoints=Count("pk"), since=Min("own_fault_since"), first=Min("pk"))
@@ -182,12 +184,12 @@ def own_faults_in_a_row(now: datetime) -> list[Finding]:
     found = []
     for row in rows.order_by("own_fault_kind"):
         title, advice = own_faults.WORDS[own_faults.kind_of(row["own_fault_kind"])]
-        plural = "endpoint" if row["endpoints"] == 1 else "endpoints"
+        plural = "endpoint waits" if row["endpoints"] == 1 else "endpoints wait"
         found.append(
             Finding(
                 "own_fault",
                 row["own_fault_kind"],
-                f"{title}: {row['endpoints']} {plural} wait",
+                f"{title}: {row['endpoints']} {plural}",
                 f"Since {row['since']:%Y-%m-%d %H:%M} UTC, and it is a fault on our side. No receiver is charged an "
                 "attempt, and nothing is lost; after ten minutes only probes are sent.",
                 advice,
