@@ -53,7 +53,8 @@ _BY_OUTCOME: dict[str, str] = {
     Outcome.BLOCKED: "We may not call that address. Correct the URL, or allow it in DELIVERY_ALLOWED_NETWORKS.",
     FIELD_MISSING: "Correct the endpoint's template, or what it does about missing fields; then redrive.",
     Outcome.RESCUED: "Workers died on this delivery again and again. Look at the worker's log before you redrive it.",
-    "poison": "Workers died on this delivery again and again. Look at the worker's log before you redrive it.",
+    "poison": "Workers died on this delivery, or our code failed on it, again and again: see the error and the "
+    "worker's log. Mend that, or discard it; then redrive.",
     "held_too_long": "Its endpoint was held for more than 14 days. Resume or enable the endpoint; then redrive.",
     Outcome.GONE: "The receiver says it is gone for good. Delete the endpoint, or give it a new URL and enable it.",
 }

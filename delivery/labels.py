@@ -52,7 +52,7 @@ OUTCOMES: dict[str, str] = {
     Outcome.BLOCKED: "blocked, not sent",
     Outcome.OWN_FAULT: "our own fault",
     Outcome.RESCUED: "rescued from a lost worker",
-    "poison": "killed its worker again and again",
+    "poison": "failed in its worker again and again",
     "held_too_long": "held for too long",
     "": "not tried yet",
 }

@@ -34,7 +34,7 @@ WINDOW = timedelta(hours=24)
 SLOW_P95_MS, SLOW_LEAST_SAMPLES = 2_000.0, 20
 SHARES = (0.5, 0.95, 0.99)
 # Whatever never reached the receiver says nothing about its speed.
-NOT_MEASURED = frozenset({"rescued", "own_fault", "blocked"})
+NOT_MEASURED = frozenset({"rescued", "own_fault", "blocked", "poison"})
 
 _SCALE = 1 / math.log(GROWTH)
 log = structlog.get_logger(__name__)

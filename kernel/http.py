@@ -253,15 +253,15 @@ def _typed(error: Exception, call: _Call) -> CallFailed:
     if call.failure is not None:
         return call.failure
     if isinstance(error, requests.exceptions.SSLError):
-        return TlsFailed(f"TLS failed: {_last_words(error)}", maybe_sent=call.sent)
+        return TlsFailed(f"TLS failed: {cause_of(error)}", maybe_sent=call.sent)
     if isinstance(error, requests.exceptions.Timeout | TimeoutError):
         return DeadlineExceeded(f"Not finished within {call.seconds:g} s.", maybe_sent=call.sent)
     if isinstance(error, DecodeError):
         return ConnectionFailed("The answer's content-encoding is broken.", maybe_sent=True)
-    return ConnectionFailed(f"The connection broke ({_last_words(error)}).", maybe_sent=call.sent)
+    return ConnectionFailed(f"The connection broke ({cause_of(error)}).", maybe_sent=call.sent)
 
 
-def _last_words(error: BaseException) -> str:
+def cause_of(error: BaseException) -> str:
     """The innermost cause, named without URL or host: requests' own texts carry the whole URL."""
     seen = error
     for _ in range(8):

@@ -61,6 +61,11 @@ def unopened(place: Place) -> list[Any]:
     return [pk for chunk in _chunks(place) for pk, token in chunk if not is_readable(token)]
 
 
+def is_used(place: Place) -> bool:
+    """Whether any row holds a secret in this column."""
+    return bool(_rows(place).exists())
+
+
 def _rows(place: Place) -> models.QuerySet[Any]:
     stored = Cast(F(place.field), TextField())
     return place.model._base_manager.annotate(stored=stored).exclude(stored="").exclude(stored=None)

@@ -22,6 +22,11 @@ EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Configured|configured)\
 COLOURS = (36, 32, 33, 35, 34, 96, 92, 93, 95, 94)
 
 
+def as_bytes(text: str) -> bytes:
+    """A path in it may be no UTF-8: then its own bytes."""
+    return text.encode(errors="surrogateescape")
+
+
 class RotatingFile:
     """A log file that becomes name.log.1, .2, .3 as it grows."""
 
@@ -134,14 +139,14 @@ class Logs:
         if self.folder is not None:
             file = self._files.setdefault(name, RotatingFile(self.folder / f"{name}.log"))
             stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime()) if name == "up" else ""
-            file.write(f"{stamp}{text}\n".encode())
+            file.write(as_bytes(f"{stamp}{text}\n"))
         if text:
-            self.console.write(f"{self._label(name)} {text}\n".encode())
+            self.console.write(as_bytes(f"{self._label(name)} {text}\n"))
 
     def plain(self, text: str) -> None:
         """Our own words to the person at the console, without a label."""
         for line in text.splitlines():
-            self.console.write(f"{line}\n".encode())
+            self.console.write(as_bytes(f"{line}\n"))
 
     def tail(self, name: str) -> list[str]:
         """The last lines of a process."""

@@ -62,7 +62,7 @@ def end_or_forget_postmaster(folder: Path) -> bool:
     """
     file = folder / "postmaster.pid"
     try:
-        pid = int(file.read_text().splitlines()[0])
+        pid = int(file.read_text(errors="replace").splitlines()[0])
     except (OSError, ValueError, IndexError):
         return False
     started = start_time(pid)

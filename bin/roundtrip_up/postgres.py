@@ -98,7 +98,7 @@ class Postgres:
     def is_ready(self, pid: int) -> bool:
         """Whether the postmaster with this id takes connections: the last line of postmaster.pid says so."""
         try:
-            lines = (self.cluster / "postmaster.pid").read_text().splitlines()
+            lines = (self.cluster / "postmaster.pid").read_text(errors="replace").splitlines()
         except OSError:
             return False
         return len(lines) >= 8 and lines[0] == str(pid) and lines[7].strip() == "ready"
@@ -123,8 +123,9 @@ class Postgres:
             entry = pwd.getpwnam(self.place.user)
             identity = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
         return subprocess.run(
-            argv, cwd=self.place.postgres_data, env={**self._env, **env}, capture_output=True, text=True, **identity
-        )
+            argv, cwd=self.place.postgres_data, env={**self._env, **env}, capture_output=True, text=True,
+            errors="replace", **identity,
+        )  # fmt: skip
 
 
 def _explain(output: str, folder: Path) -> Refusal:

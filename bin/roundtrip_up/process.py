@@ -74,7 +74,7 @@ def start_time(pid: int) -> str | None:
     """What tells this process from a later one with the same id; None when it is gone or only waits to be reaped."""
     if LIBC is not None:
         try:
-            after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            after_name = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         except OSError:
             return None
         return None if after_name[0] in "ZX" else f"{_boot()}:{after_name[19]}"

@@ -60,7 +60,7 @@ def clear_outside() -> None:
     temporary = Path(tempfile.gettempdir()).resolve()
     for mark in (mark for folder in ELSEWHERE for mark in folder.glob("*/belongs-to")):
         with contextlib.suppress(OSError):
-            data = Data(Path(mark.read_text(encoding="utf-8").strip()))
+            data = Data(Path(os.fsdecode(mark.read_bytes().strip())))
             if data.folder.is_relative_to(temporary):
                 with _unused(data):
                     shutil.rmtree(mark.parent)

@@ -48,7 +48,7 @@ def place(venv: Venv, data: Data, instance: str) -> Place:
     if home != data.folder:
         home.mkdir(mode=0o711, exist_ok=True)
         home.chmod(0o711)
-        (home / "belongs-to").write_text(f"{data.folder}\n", encoding="utf-8")
+        (home / "belongs-to").write_bytes(os.fsencode(data.folder) + b"\n")
     for name in ("postgres", "valkey"):
         if home != data.folder:
             _move(data.folder / name, home / name)

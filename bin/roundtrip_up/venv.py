@@ -114,7 +114,11 @@ def _make(folder: Path, works: bool, say: Say) -> None:
         raise about_folder(error, folder, "clone Roundtrip to a folder that you own") from error
     # --clear: what is left of an interrupted or foreign attempt must not shine through.
     made = subprocess.run(
-        [sys.executable, "-m", "venv", "--clear", str(folder)], capture_output=True, text=True, env=_clean_environment()
+        [sys.executable, "-m", "venv", "--clear", str(folder)],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env=_clean_environment(),
     )
     if made.returncode:
         raise _explain(made.stdout + made.stderr, "The virtual environment could not be made")
@@ -199,7 +203,9 @@ def _explain(output: str, what: str) -> Refusal:
 
 def programs_of(python: Path) -> dict[str, str]:
     """Ask the two packages where their servers lie."""
-    asked = subprocess.run([str(python), "-c", ASK_PACKAGES], capture_output=True, text=True, env=_clean_environment())
+    asked = subprocess.run(
+        [str(python), "-c", ASK_PACKAGES], capture_output=True, text=True, errors="replace", env=_clean_environment()
+    )
     if asked.returncode:
         reason = (asked.stderr.strip().splitlines() or ["no output"])[-1]
         raise Refusal(

@@ -175,7 +175,9 @@ def endpoints_in_need(_now: datetime) -> list[Finding]:
 def own_faults_in_a_row(now: datetime) -> list[Finding]:
     """What of ours keeps deliveries from going out, one finding for each sort; held endpoints are told by their own."""
     rows = (
-        EndpointHealth.objects.filter(own_fault_count__gt=1, own_fault_since__lt=now - OWN_FAULT_LASTS)
+        EndpointHealth.objects.filter(own_fault_since__lt=now - OWN_FAULT_LASTS)
+        # A sick process meets other endpoints at each of its tries.
+        .filter(Q(own_fault_count__gt=1) | Q(own_fault_count=1, own_fault_kind=own_faults.Kind.PROCESS))
         .filter(endpoint__is_held=False)
         .values("own_fault_kind")
         .annotate(endpoints=Count("pk"), since=Min("own_fault_since"), first=Min("pk"))

@@ -13,12 +13,14 @@ from django.conf import settings
 from django.db import connection
 from django.urls import reverse
 from django.utils import timezone
+from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
 
 from console.health import checks as health
 from console.health import database, heartbeat
 from console.health.checks import Check
 from delivery.checks import ca_file_fault
 from kernel import rotation
+from kernel.http import cause_of
 from kernel.secrets import master_keyring
 
 PATIENCE_SECONDS = 5.0
@@ -30,14 +32,19 @@ def examine() -> list[Check]:
     """Every check, in the order in which an operator would mend things."""
     base = health.database()
     checks = [base]
+    has_tables = False
     if base.is_ok:
-        checks += [_postgresql(), health.migrations(), _clock(), _snapshots()]
+        migrations = health.migrations()
+        has_tables = migrations.is_ok
+        checks += [_postgresql(), migrations, _clock(), _snapshots()]
     keys = _keys()
     checks += [health.broker(), health.channel_layer(), keys, _ca_file()]
-    if base.is_ok and keys.is_ok:
+    if has_tables and keys.is_ok:
         checks.append(_stored_secrets())
-    if base.is_ok:
+    if has_tables:
         checks += [*health.processes(), _schedule()]
+    elif base.is_ok:
+        checks.append(Check("processes", False, "Not looked at, nor are stored secrets, before `manage.py migrate`."))
     return [*checks, *_public_address(), *_providers()]
 
 
@@ -73,7 +80,7 @@ def _keys() -> Check:
     except Exception as error:  # noqa: BLE001 - whatever ails the keys, the answer is the same
         words = f"MASTER_KEYS cannot encrypt ({type(error).__name__}). It must list Fernet keys; see docs/reference.md."
         return Check("master_keys", False, words)
-    return Check("master_keys", True, f"{len(settings.MASTER_KEYS)} set, the first encrypts")
+    return Check("master_keys", True, f"{len(settings.MASTER_KEYS)} set, the first encrypts (see stored secrets)")
 
 
 def _ca_file() -> Check:
@@ -85,7 +92,10 @@ def _ca_file() -> Check:
 
 def _stored_secrets() -> Check:
     """Whether the keys open what is stored: an endpoint whose secret is closed sends nothing."""
-    closed = [f"{place} of {pk}" for place in rotation.places() for pk in rotation.unopened(place)]
+    places = [place for place in rotation.places() if rotation.is_used(place)]
+    if not places:
+        return Check("stored_secrets", True, "none is stored yet, so the keys have opened nothing")
+    closed = [f"{place} of {pk}" for place in places for pk in rotation.unopened(place)]
     if not closed:
         return Check("stored_secrets", True, "a master key opens each of them")
     more = f" and {len(closed) - NAMED:,} more" if len(closed) > NAMED else ""
@@ -120,15 +130,16 @@ def _public_address() -> Iterator[Check]:
             )
         is_us = answer.headers.get("x-correlation-id") == nonce and answer.status_code == 200
     except requests.RequestException as error:
-        words = f"PUBLIC_BASE_URL ({_host(base)}) does not answer: {type(error).__name__}. Is the web process up?"
-        yield Check("public_base_url", False, words)
+        yield Check("public_base_url", False, _why_no_answer(base, error))
         return
     if is_us:
         yield Check("public_base_url", True, f"{_host(base)} leads back to us")
     else:
-        words = (
-            f"{_host(base)} answers {answer.status_code}, but not as Roundtrip. Correct PUBLIC_BASE_URL or the proxy."
-        )
+        where = urlsplit(answer.headers.get("location", ""))
+        if answer.is_redirect and where.netloc:
+            words = f"{base} leads elsewhere, and providers need not follow: is it {where.scheme}://{where.netloc}?"
+        else:
+            words = f"{_host(base)} answers {answer.status_code}, but not as Roundtrip. Correct it or the proxy."
         yield Check("public_base_url", False, words)
     host = urlsplit(base).hostname or ""
     if host in {"localhost", "127.0.0.1", "::1"} and not settings.SANDBOX_PROVIDER_URL:
@@ -136,6 +147,20 @@ def _public_address() -> Iterator[Check]:
             f"{host} is this machine only: outside providers cannot call back. Set a public address, or use a tunnel."
         )
         yield Check("public_base_url_is_public", False, words)
+
+
+def _why_no_answer(base: str, error: requests.RequestException) -> str:
+    """What is wrong with PUBLIC_BASE_URL, from how our call of it failed."""
+    shown = f"PUBLIC_BASE_URL ({_host(base) or base})"
+    if isinstance(error, requests.exceptions.SSLError):
+        if "WRONG_VERSION_NUMBER" in str(error) or "RECORD_LAYER_FAILURE" in str(error):
+            return f"{shown} begins with https://, but no TLS is spoken there. Put TLS in front, or write http://."
+        return f"{shown}: TLS fails ({cause_of(error)}). Providers refuse it too: renew or complete the certificate."
+    if isinstance(error, MissingSchema | InvalidSchema | InvalidURL):
+        return f"PUBLIC_BASE_URL is no address ({base!r}). Write it with its scheme: https://jobs.example.com"
+    if isinstance(error, requests.exceptions.Timeout):
+        return f"{shown} does not answer within {PATIENCE_SECONDS:g} s. Is the web process up, or a firewall between?"
+    return f"{shown} does not answer ({cause_of(error)}). Is the web process up, and the name right?"
 
 
 def _host(url: str) -> str:

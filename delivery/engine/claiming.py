@@ -23,6 +23,7 @@ from delivery.policy import pace as paces
 from delivery.policy.breaker import Admission, Breaker, admission, take_probe
 from delivery.policy.own_faults import Kind
 from delivery.policy.pace import Pace
+from delivery.policy.process_faults import ProcessFaults
 from kernel.token_bucket import Bucket, take
 
 ENDPOINTS_LEAST = 8  # asked in one claim, if so many have something due
@@ -47,7 +48,7 @@ class _Admitted:
 
 
 class Claimer:
-    """Keeps the rotating cursor, the endpoints' settings and the subscribers' shares of one process.
+    """Keeps the rotating cursor, the endpoints' settings, the subscribers' shares and the faults of one process.
 
     The large payloads (above 64 KiB) that it has in memory at once share `max_bytes`.
     """
@@ -56,6 +57,7 @@ class Claimer:
         self.configs = configs or Configs()
         self._max_bytes = max_bytes
         self.shares = Shares()
+        self.faults = ProcessFaults()
         self._cursor = random.getrandbits(20)
         self._floor = ahead.LONG_AGO
         self._floor_until = 0.0

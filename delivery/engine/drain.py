@@ -21,12 +21,14 @@ import structlog
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
 from delivery.engine import ahead, claims, settle
+from delivery.engine.accusing import verdicts_on
 from delivery.engine.claiming import Claimer, large_bytes_of
 from delivery.engine.requests import Claimed, build
 from delivery.engine.transport.transfer import Transfers
-from delivery.engine.verdicts import Verdict, judge, refused_by_template, unbuildable
+from delivery.engine.verdicts import UNBUILT, UNJUDGED, Verdict, judge, refused_by_template
 from delivery.latency import Recorder
 from delivery.policy.postback import FieldRefused
+from delivery.policy.process_faults import SLOTS_OF_A_TRY, Stage
 
 BUDGET_SECONDS = 300.0
 OVERTIME_SECONDS = 600.0  # beyond the budget, for what is slow; a broker takes a message back after 30 minutes
@@ -68,6 +70,7 @@ class Drain:
         self._transfers = transfers
         self._claimer = claimer
         self._shares = claimer.shares
+        self._faults = claimer.faults
         self._shares.begin(transfers.config.max_in_flight, transfers.config.max_waiting)
         self._slow_too = True
         self._claimed_at = 0.0
@@ -119,6 +122,8 @@ class Drain:
         self._claim_if_room()
         if not (len(self._transfers) or self._verdicts or self._lost_tokens) and self._idle:
             now = time.monotonic()
+            if now < self._faults.until:
+                return False  # the beat comes again
             if now >= self._linger_until:
                 wait = self._next_due()
                 if wait is None:
@@ -157,8 +162,11 @@ class Drain:
         now = time.monotonic()
         self._shares.look()
         free = self._shares.free
-        if now < max(self._look_at, self._database_at, self._room_at()) or free <= 0:
+        if now < max(self._look_at, self._database_at, self._room_at(), self._faults.until) or free <= 0:
+            self._idle = self._idle or now < self._faults.until
             return
+        if self._faults.is_trying:
+            free = min(free, SLOTS_OF_A_TRY)
         self._claimed_at = now
         token = uuid.uuid4()
         try:
@@ -172,24 +180,34 @@ class Drain:
         self._look_at = now + LOOK_SECONDS if self._idle else 0.0
         self.report.claimed += len(claimed)
         self._large_bytes += sum([large_bytes_of(row.payload) for row in claimed])
-        for row in claimed:
-            self._send(row)
+        suspects = [(row, fault) for row in claimed if (fault := self._send(row)) is not None]
+        if claimed:
+            self._accuse(suspects, len(claimed), self._faults.building, UNBUILT)
 
     def _room_at(self) -> float:
         """When to claim for the room there is: at once for a quarter of all, else not too often."""
         is_enough = self._shares.free >= max(1, self._transfers.config.max_in_flight // 4)
         return 0.0 if is_enough else self._claimed_at + SMALL_CLAIM_SECONDS
 
-    def _send(self, claimed: Claimed) -> None:
-        """Start one transfer. Whatever goes wrong in building it stays with this row."""
+    def _send(self, claimed: Claimed) -> Exception | None:
+        """Start one transfer. Whatever goes wrong in building it is returned: one row must not take others along."""
         try:
             self._transfers.add(build(claimed))
             self._shares.started(claimed.id, claimed.config.owner, claimed.config.id)
         except FieldRefused as refusal:
             self._keep(refused_by_template(claimed, refusal.detail))
-        except Exception as error:  # noqa: BLE001 - one poisonous row must not take the others along
-            log.error("request_not_built", delivery=claimed.id, endpoint=claimed.config.id, error=type(error).__name__)
-            self._keep(unbuildable(claimed, error, self._rng))
+        except Exception as error:  # noqa: BLE001 - see above
+            return error
+        return None
+
+    def _accuse(self, suspects: list[tuple[Claimed, Exception]], count: int, stage: Stage, what: str) -> None:
+        """Of so many rows, our code failed on these."""
+        others_passed = len(suspects) < count
+        if others_passed:
+            stage.passed()
+        if suspects:
+            for verdict in verdicts_on(suspects, stage, what, self._rng, others_passed=others_passed):
+                self._keep(verdict)
 
     def _next_due(self) -> float | None:
         """Seconds until it is worth looking again, or None where the beat's next look is soon enough."""
@@ -216,15 +234,16 @@ class Drain:
         self._judge(self._transfers.poll(timeout))
 
     def _judge(self, results: list) -> None:
+        suspects: list[tuple[Claimed, Exception]] = []
         for result in results:
             claimed: Claimed = result.request.key
             self._shares.ended(claimed.id)
             try:
-                verdict = judge(claimed, result, self._rng)
+                self._keep(judge(claimed, result, self._rng))
             except Exception as error:  # noqa: BLE001 - see _send
-                log.error("result_not_judged", delivery=claimed.id, error=type(error).__name__)
-                verdict = unbuildable(claimed, error, self._rng)
-            self._keep(verdict)
+                suspects.append((claimed, error))
+        if results:
+            self._accuse(suspects, len(results), self._faults.judging, UNJUDGED)
 
     def _keep(self, verdict: Verdict) -> None:
         """It waits to be written; without its payload, which nobody needs any more."""

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 
 from delivery.dead_letters import fingerprint
 from delivery.engine.requests import Claimed, Config
-from delivery.engine.transport.messages import TransferResult
-from delivery.policy import retry
+from delivery.engine.transport.messages import Request, TransferResult
+from delivery.policy import own_faults, retry
 from delivery.policy.outcomes import Decision, DecisionKind, Failure, Outcome, classify
 from delivery.states import State
 
@@ -20,6 +20,8 @@ POISON = "poison"
 POISON_RESCUES = 5
 MAX_ERROR = 300
 MAY_HAVE_IT = "The request was sent: the receiver may have it."
+UNBUILT = "The request could not be built"
+UNJUDGED = "The answer could not be judged, and the receiver may have the request"
 THROTTLES_COUNTED = 32_000  # the column holds no more
 
 
@@ -78,17 +80,30 @@ def judge(claimed: Claimed, result: TransferResult, rng: random.Random) -> Verdi
     return verdict
 
 
-def unbuildable(claimed: Claimed, error: Exception, rng: random.Random) -> Verdict:
-    """Our own code failed on this row: it alone waits, and five times running make it a dead letter, `poison`."""
+def unbuildable(claimed: Claimed, error: Exception, rng: random.Random, what: str = UNBUILT) -> Verdict:
+    """Our own code failed on this row where others pass: it alone waits, and five times running make it `poison`."""
     decision = Decision(Outcome.OWN_FAULT, DecisionKind.OURS)
     verdict = Verdict(claimed, None, decision, State.FAILED.value, 0, outcome=decision.outcome.value)
-    verdict.error = getattr(error, "detail", "") or f"The request could not be built: {type(error).__name__}."
+    verdict.error = getattr(error, "detail", "") or f"{what}: {type(error).__name__}."
     verdict.rescue_count = claimed.rescue_count + 1
     verdict.throttle_count = claimed.throttle_count
     verdict.delay = retry.own_fault_delay(rng)
     if verdict.rescue_count >= POISON_RESCUES:
         verdict.state, verdict.outcome = State.DEAD_LETTER.value, POISON
         verdict.fingerprint = fingerprint(claimed.config.id, POISON, None, verdict.error)
+    return verdict
+
+
+def faulty_here(claimed: Claimed, error: Exception, rng: random.Random, what: str, *, is_noted: bool) -> Verdict:
+    """Our code failed, not for this row's sake: it waits and is not charged. `is_noted`: in its endpoint's health."""
+    decision = Decision(Outcome.OWN_FAULT, DecisionKind.OURS)
+    verdict = Verdict(claimed, None, decision, State.FAILED.value, 0, outcome=decision.outcome.value)
+    verdict.error = f"{what}: {type(error).__name__}. So it is with every delivery of that worker."
+    verdict.rescue_count, verdict.throttle_count = claimed.rescue_count, claimed.throttle_count
+    verdict.delay = retry.own_fault_delay(rng)
+    if is_noted:
+        request = Request("", key=claimed)
+        verdict.result = TransferResult(request, 0, Failure.OWN_FAULT, verdict.error, own_faults.Kind.PROCESS)
     return verdict
 
 

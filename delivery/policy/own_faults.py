@@ -26,6 +26,7 @@ class Kind(StrEnum):
     CA_FILE = "ca_file"
     PROXY = "egress_proxy"
     SOCKETS = "open_files"
+    PROCESS = "worker_process"
     OTHER = "other"
 
 
@@ -59,6 +60,11 @@ WORDS: dict[Kind, tuple[str, str]] = {
     Kind.SOCKETS: (
         "No more sockets can be opened",
         "Raise the limit of open files of the delivery workers (ulimit -n), or lower DELIVERY_MAX_WAITING.",
+    ),
+    Kind.PROCESS: (
+        "A delivery worker fails on every delivery",
+        "It has stopped claiming but for a small try now and then. Its log has the traceback (claiming_stopped): mend "
+        "the installation or the code, then start the worker again.",
     ),
     Kind.OTHER: (
         "A fault on our side",

@@ -62,10 +62,13 @@ class External:
 
 
 class System:
-    """`bin/up` on a free port with a data folder of its own; `external`: on the servers that the environment names."""
+    """`bin/up` on a free port with a data folder of its own; `external`: on the servers that the environment names.
 
-    def __init__(self, data: Path, *, external: bool = False) -> None:
-        self.data = data
+    `root` is the clone to start, where it is not this one.
+    """
+
+    def __init__(self, data: Path, *, external: bool = False, root: Path = ROOT) -> None:
+        self.data, self.root = data, root
         self.servers = External(f"roundtrip_system_{os.getpid()}") if external else None
         self.log = data.parent / "up.log"
         self.port = free_port()
@@ -78,10 +81,10 @@ class System:
         environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         environment |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
         environment |= self.servers.urls() if self.servers else {}
-        command = [str(ROOT / "bin" / "up"), "--port", str(self.port), "--data", str(self.data)]
+        command = [str(self.root / "bin" / "up"), "--port", str(self.port), "--data", str(self.data)]
         self._said_before = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as out:
-            self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out)
+            self.process = subprocess.Popen(command, cwd=self.root, env=environment, stdout=out, stderr=out)
         wait_for(self._is_ready, START_SECONDS, f"/readyz; see {self.log}", every=0.5)
         self.demo = json.loads((self.data / "demo.json").read_text())
         self.url = self.demo["url"].rstrip("/")

@@ -9,7 +9,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.db import connection
@@ -28,9 +30,13 @@ GRACE_SECONDS = 25.0  # what the supervisor gives
 
 
 class Workers:
-    """Processes of their own, each the leader of its process group, with connections of its own."""
+    """Processes of their own, each the leader of its process group, with connections of its own.
 
-    def __init__(self, folder: Path, **env: str) -> None:
+    `root` and `python` are another clone's, where it is not this one that shall deliver.
+    """
+
+    def __init__(self, folder: Path, *, root: Path = ROOT, python: Path = Path(sys.executable), **env: str) -> None:
+        self._root, self._python = root, python
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         url = (
@@ -50,7 +56,7 @@ class Workers:
 
     def start(self) -> subprocess.Popen[bytes]:
         number = next(_numbers)
-        program = process_table.delivery_worker(Path(sys.executable), number, self._env)
+        program = replace(process_table.delivery_worker(self._python, number, self._env), cwd=self._root)
         with (self._folder / f"worker-{number}.log").open("ab") as log:
             process = spawn(program, stdout=log)
         self.running.append(process)
@@ -76,9 +82,9 @@ def settings_of(name: str) -> str:
 
 
 @contextmanager
-def workers(folder: Path, **env: str) -> Iterator[Workers]:
+def workers(folder: Path, **options: Any) -> Iterator[Workers]:
     """Whoever still runs at the end is ended."""
-    made = Workers(folder, **env)
+    made = Workers(folder, **options)
     try:
         yield made
     finally:

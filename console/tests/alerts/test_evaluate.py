@@ -249,6 +249,16 @@ def test_a_fault_of_ours_is_one_alert_for_each_sort_and_resolves_when_it_is_over
     assert not opened("own_fault").exists()
 
 
+def test_a_sick_worker_process_is_an_alert_though_it_meets_each_endpoint_once():
+    now = timezone.now()
+    endpoint = make_endpoint()
+    EndpointHealth.objects.filter(pk=endpoint.pk).update(
+        own_fault_kind="worker_process", own_fault_count=1, own_fault_since=now - timedelta(seconds=30)
+    )
+    evaluate.evaluate(now)
+    assert opened("own_fault").get().title == "A delivery worker fails on every delivery: 1 endpoint waits"
+
+
 def test_a_moments_fault_of_ours_is_no_alert():
     now = timezone.now()
     endpoint = make_endpoint()

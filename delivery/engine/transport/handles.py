@@ -6,11 +6,15 @@ handle lives, because open connections call back into the handle that opened the
 libcurl repeats a request by itself, up to five times, when a used connection dies before the first byte of the answer
 (`Curl_retry_request`). The receiver may have it by then, and an attempt is one request: `_on_ready`, which it asks
 before every sending, allows one.
+
+pycurl takes a text as ASCII. What may hold more (files of ours, the proxy with its password) is given as bytes; URL,
+host and header lines are ASCII by then, or are refused (`split_url`, `checked_lines`).
 """
 
 from __future__ import annotations
 
 import errno
+import os
 import socket
 from typing import Any
 
@@ -70,17 +74,19 @@ class Handle:
         curl.setopt(pycurl.ENCODING, "identity")
         curl.setopt(pycurl.SSL_VERIFYPEER, 1)
         curl.setopt(pycurl.SSL_VERIFYHOST, 2)
-        curl.setopt(pycurl.CAINFO, config.ca_file or certifi.where())
+        curl.setopt(pycurl.CAINFO, os.fsencode(config.ca_file or certifi.where()))
         curl.setopt(pycurl.WRITEFUNCTION, self._on_body)
         curl.setopt(pycurl.HEADERFUNCTION, self._on_header)
         curl.setopt(pycurl.OPENSOCKETFUNCTION, self._on_open)
         curl.setopt(pycurl.SOCKOPTFUNCTION, self._on_socket)
         curl.setopt(pycurl.PREREQFUNCTION, self._on_ready)
-        curl.setopt(pycurl.PROXY, config.proxy_url)  # "" also shuts out http_proxy and friends
+        curl.setopt(
+            pycurl.PROXY, config.proxy_url.encode(errors="surrogateescape")
+        )  # "" also shuts out http_proxy and friends
         curl.setopt(pycurl.NOPROXY, "")
         if config.proxy_url:
             curl.setopt(pycurl.HTTPPROXYTUNNEL, 1)
-            curl.setopt(pycurl.PROXY_CAINFO, certifi.where())
+            curl.setopt(pycurl.PROXY_CAINFO, os.fsencode(certifi.where()))
 
     def _begin(self) -> None:
         self.headers: list[bytes] = []
@@ -184,7 +190,7 @@ class Handle:
         self.curl.setopt(pycurl.SSLCERT_BLOB, certificate.certificate)
         self.curl.setopt(pycurl.SSLKEY_BLOB, certificate.key)
         if certificate.key_password:
-            self.curl.setopt(pycurl.KEYPASSWD, certificate.key_password)
+            self.curl.setopt(pycurl.KEYPASSWD, certificate.key_password.encode())
 
     def ended(self, number: int, message: str) -> TransferResult:
         """The result after libcurl reported this error number (0: none)."""

@@ -13,16 +13,20 @@ from collections import deque
 from dataclasses import dataclass
 
 import pycurl
+import structlog
 
+from delivery.engine.tracebacks import told
 from delivery.engine.transport.connections import KeptConnections
 from delivery.engine.transport.handles import Handle
 from delivery.engine.transport.messages import Request, TransferConfig, TransferResult
 from delivery.engine.transport.reactor import Reactor
 from delivery.engine.transport.resolver import NameFault, Resolution, Resolver
 from delivery.policy.outcomes import Failure
+from delivery.policy.own_faults import Kind
 from kernel.addresses import AddressRefused, Target, judge, split_url
 
 _MAX_PINNED = 20_000
+log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -232,8 +236,13 @@ class Transfers:
         waited = time.monotonic() - parked.since
         if waited * 1000 >= parked.request.timeout_ms and answer.addresses:
             self._end(parked.request, Failure.TIMEOUT, "The name took the whole time.", dns_seconds=waited)
-        else:
+            return
+        try:
             self._start_named(parked.request, parked.target, answer, waited)
+        except Exception as error:  # noqa: BLE001 - nobody who polls for others' results shall lose them by this one
+            log.error("transfer_not_started", **told(error))
+            words = f"The transfer could not be started: {type(error).__name__}."
+            self._end(parked.request, Failure.OWN_FAULT, words, rule=Kind.PROCESS)
 
     def _collect(self) -> None:
         while True:

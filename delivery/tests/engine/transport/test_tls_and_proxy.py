@@ -1,11 +1,14 @@
 """TLS that must be refused or accepted, client certificates, and the egress proxy."""
 
+import base64
 import contextlib
+import os
 import socket
 import ssl
 import threading
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 from delivery.engine.transport.messages import ClientCertificate, Request
 from delivery.policy.outcomes import Failure
@@ -80,6 +83,53 @@ def test_a_missing_ca_file_is_our_own_fault(tmp_path):
     with serving(hostile.slow_tls) as server:
         result = fly(f"https://127.0.0.1:{server.port}/", ca_file=str(tmp_path / "none.pem"))
     assert result.failure is Failure.OWN_FAULT
+
+
+@pytest.mark.parametrize("folder", ["Zoë ünd so", os.fsdecode(b"caf\xe9"), "日本"], ids=["spaces", "latin-1", "wide"])
+def test_a_ca_file_may_lie_in_any_folder(certificates, tmp_path, folder):
+    own = tmp_path / folder / "our CÄ.pem"
+    own.parent.mkdir()
+    own.write_bytes(certificates.ca_file.read_bytes())
+    with serving(answering(hostile.OK), tls=certificates.server_context("127.0.0.1")) as server:
+        assert fly(server.url(), ca_file=str(own)).status == 200
+
+
+@pytest.mark.parametrize("folder", ["Zoë ünd so", os.fsdecode(b"caf\xe9")], ids=["spaces", "latin-1"])
+def test_the_bundle_we_bring_may_lie_in_any_folder(certificates, tmp_path, monkeypatch, folder):
+    """It lies in the clone's own .venv."""
+    bundle = tmp_path / folder / "cacert.pem"
+    bundle.parent.mkdir()
+    bundle.write_bytes(certificates.ca_file.read_bytes())
+    monkeypatch.setattr("certifi.where", lambda: str(bundle))
+    with serving(answering(hostile.OK), tls=certificates.server_context("127.0.0.1")) as server:
+        assert fly(server.url()).status == 200
+        with serving(tunnel()) as proxy:
+            assert fly(server.url(), proxy_url=proxy.url()).status == 200
+
+
+def test_a_private_keys_password_may_hold_any_letter(certificates):
+    context = certificates.server_context("127.0.0.1")
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(certificates.ca_file)
+    pem = certificates.pem_file("client.example").read_bytes()
+    key = serialization.load_pem_private_key(pem, None).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption("pässword".encode()),
+    )
+    with serving(answering(hostile.OK), tls=context) as server:
+        certificate = ClientCertificate(pem[pem.index(b"-----BEGIN CERT") :], key, "pässword")
+        options = {"client_certificate": certificate}
+        assert fly(server.url(), ca_file=str(certificates.ca_file), request=options).status == 200
+
+
+@pytest.mark.parametrize("written", ["zoë:pässword", "zo%C3%AB:p%C3%A4ssword"])
+def test_the_proxys_user_and_password_may_hold_any_letter(written):
+    with serving(tunnel()) as proxy, serving(answering(hostile.OK)) as server:
+        url = f"http://{written}@127.0.0.1:{proxy.port}"
+        assert fly(server.url(), proxy_url=url).status == 200
+        told = base64.b64encode("zoë:pässword".encode())
+        assert b"Proxy-Authorization: Basic " + told in proxy.requests[0][0]
 
 
 def tunnel(answer: bytes = b"HTTP/1.1 200 Established\r\n\r\n"):
