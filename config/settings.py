@@ -7,7 +7,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from config import environment as env
 from config.logs import logging_config
-from kernel.addresses import Network, parse_networks
+from kernel.network.addresses import Network, parse_networks
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION = "0.1.0"
@@ -76,7 +76,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "kernel.correlation.CorrelationMiddleware",
-    "kernel.refusals.LogRefusalsMiddleware",
+    "kernel.web.refusals.LogRefusalsMiddleware",
     "console.pages.security.SecurityHeadersMiddleware",
     "kernel.api.error_views.RefuseNulMiddleware",
     "django.middleware.security.SecurityMiddleware",
@@ -142,7 +142,7 @@ CHANNEL_LAYERS = {
     }
 }
 
-AUTHENTICATION_BACKENDS = ["kernel.log_in.PasswordBackend"]
+AUTHENTICATION_BACKENDS = ["kernel.web.log_in.PasswordBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},

@@ -97,7 +97,7 @@ UNFOLD: dict[str, Any] = {
     "SITE_SYMBOL": "sync_alt",
     "SITE_URL": reverse_lazy("start"),
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("favicon.svg")}],
-    "LOGIN": {"form": "kernel.log_in_form.LogInForm"},
+    "LOGIN": {"form": "kernel.web.log_in_form.LogInForm"},
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "SIDEBAR": {"show_search": False, "show_all_applications": False, "navigation": NAVIGATION},

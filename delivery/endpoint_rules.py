@@ -26,8 +26,8 @@ from delivery.policy.headers import HeaderRefused, check_headers
 from delivery.policy.outcomes import BodyRule
 from delivery.policy.postback import Template, TemplateInvalid, check_template
 from delivery.states import MissingField, RequestForm, RetryProfile
-from kernel.addresses import AddressRefused, Target, check_url
-from kernel.lookup import LookupFailed, NameNotFound, within
+from kernel.network.addresses import AddressRefused, Target, check_url
+from kernel.network.lookup import LookupFailed, NameNotFound, within
 from kernel.secrets import unreadable_fields
 
 LOOKUP_SECONDS = 2.0

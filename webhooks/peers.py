@@ -1,5 +1,5 @@
-"""Who is at the other end of the line, for the public doors: see `kernel.peers`."""
+"""Who is at the other end of the line, for the public doors: see `kernel.network.peers`."""
 
-from kernel.peers import client_address
+from kernel.network.peers import client_address
 
 __all__ = ["client_address"]

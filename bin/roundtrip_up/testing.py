@@ -7,11 +7,12 @@ import os
 import sys
 from collections.abc import Mapping
 
-from roundtrip_up import foreground, process_table, scratch, venv
+from roundtrip_up import foreground, process_table, venv
+from roundtrip_up.embedded import scratch
+from roundtrip_up.embedded.postgres import FORGETFUL
+from roundtrip_up.embedded.servers import plan, running
 from roundtrip_up.folders import ROOT
-from roundtrip_up.postgres import FORGETFUL
 from roundtrip_up.refusal import Refusal
-from roundtrip_up.servers import plan, running
 
 URLS = ("DATABASE_URL", "CELERY_BROKER_URL", "CHANNEL_LAYER_URL")
 # A developer's own settings must not change what the tests see.

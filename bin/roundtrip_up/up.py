@@ -11,13 +11,13 @@ import time
 from collections.abc import Iterator
 
 from roundtrip_up import demo, ports, process_table, venv
+from roundtrip_up.embedded.servers import READY_SECONDS, Servers, not_ready, plan
 from roundtrip_up.folders import ROOT, Data, open_data
 from roundtrip_up.logs import Console, Logs
 from roundtrip_up.orphan_processes import Record, end_leftovers
 from roundtrip_up.process import Program
 from roundtrip_up.refusal import Refusal
 from roundtrip_up.secrets_store import secrets_of
-from roundtrip_up.servers import READY_SECONDS, Servers, not_ready, plan
 from roundtrip_up.supervisor import Interrupted, Supervisor
 
 WEB_READY_SECONDS = 120.0

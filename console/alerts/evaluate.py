@@ -15,8 +15,9 @@ from console.alerts.rules import RULES, Finding
 from console.health import heartbeat
 from console.models import Alert
 from delivery import events
-from kernel import audit, sessions
+from kernel import audit
 from kernel.live_hints import touched
+from kernel.web import sessions
 
 LOCK = 0x52_54_41_4C  # "RTAL"
 OPENED = "alert.opened"

@@ -20,7 +20,7 @@ from console.health import database, heartbeat
 from console.health.checks import Check
 from delivery.checks import ca_file_fault
 from kernel import rotation
-from kernel.http import cause_of
+from kernel.network.http import cause_of
 from kernel.secrets import master_keyring
 
 PATIENCE_SECONDS = 5.0

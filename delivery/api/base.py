@@ -11,10 +11,10 @@ from rest_framework.viewsets import GenericViewSet
 from delivery.endpoint_rules import InvalidEndpoint
 from delivery.errors import DeliveryError, InvalidEvent
 from delivery.policy.postback import FieldRefused, TemplateInvalid
-from kernel.addresses import AddressRefused
 from kernel.api.problems import BadInput, Conflict, Problem
 from kernel.auth import allows, caller_of, need
 from kernel.models import ApiKey
+from kernel.network.addresses import AddressRefused
 from kernel.secrets import UndecryptableSecret
 
 __all__ = ["ApiViews", "as_problem", "may_see_urls", "need"]

@@ -22,7 +22,7 @@ from delivery.engine.transport.resolver import Resolver, ResolverConfig
 from delivery.engine.transport.transfer import Transfers
 from delivery.engine.wake import wake
 from delivery.maintenance import partitions
-from kernel.addresses import Networks
+from kernel.network.addresses import Networks
 
 OTHER_FILES = 128  # database, broker, name lookups, the interpreter's own
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from kernel.retry_after import seconds_to_wait
+from kernel.network.retry_after import seconds_to_wait
 
 TRANSIENT_STATUS = frozenset({408, 425})
 PERMANENT_5XX = frozenset({501, 505})

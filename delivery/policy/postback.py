@@ -15,8 +15,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from kernel.addresses import AddressRefused, split_url
 from kernel.exact_numbers import Number
+from kernel.network.addresses import AddressRefused, split_url
 
 _FIELD = re.compile(r"\{([A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*)\}")
 _ROOTS = frozenset({"data", "type", "timestamp", "uid"})

@@ -1,7 +1,7 @@
 """The port that every job provider's adapter fills: start, status, list, result, cancel, parse.
 
 An adapter knows its provider wholly and nothing else: no model, no transaction, no setting but its own. It speaks
-HTTP through `kernel.http` only, is called outside of transactions and from several threads at once, and raises
+HTTP through `kernel.network.http` only, is called outside of transactions and from several threads at once, and raises
 nothing but the errors below. `webhooks` verifies by the name of its `scheme`, so no adapter checks a signature.
 
 ProviderError ─┬─ ProviderRejected     understood and refused for good (400, 404 of a path, 409, 422)

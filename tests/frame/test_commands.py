@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from roundtrip_up import demo, ports, process_table, testing
+from roundtrip_up.embedded.servers import not_ready
 from roundtrip_up.folders import ROOT, open_data
 from roundtrip_up.refusal import Refusal, about_folder
 from roundtrip_up.secrets_store import secrets_of
-from roundtrip_up.servers import not_ready
 from roundtrip_up.supervisor import Backoff
 from roundtrip_up.venv import _explain
 

@@ -15,9 +15,10 @@ import pytest
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from roundtrip_up import orphan_processes, scratch, servers, unprivileged, venv
+from roundtrip_up import orphan_processes, venv
+from roundtrip_up.embedded import scratch, servers, unprivileged
+from roundtrip_up.embedded.postgres import FORGETFUL
 from roundtrip_up.folders import open_data
-from roundtrip_up.postgres import FORGETFUL
 
 from tests.frame.conftest import is_alive
 

@@ -78,9 +78,10 @@ def main() -> int:
 def _servers() -> Iterator[None]:
     """One PostgreSQL and Valkey for the whole run, named in the environment; gone afterwards."""
     sys.path.insert(0, str(ROOT / "bin"))
-    from roundtrip_up import scratch, venv
-    from roundtrip_up.postgres import FORGETFUL
-    from roundtrip_up.servers import plan, running
+    from roundtrip_up import venv
+    from roundtrip_up.embedded import scratch
+    from roundtrip_up.embedded.postgres import FORGETFUL
+    from roundtrip_up.embedded.servers import plan, running
 
     found = venv.ensure(venv.DEVELOPMENT, lambda text: print(text, flush=True))
     with scratch.data_folder() as data, running(data, plan(data, found, {}, settings=FORGETFUL)) as servers:

@@ -11,7 +11,7 @@ from delivery.engine.transport.transfer import Transfers
 from delivery.models import Attempt, Delivery, EndpointHealth
 from delivery.tests.engine.conftest import LOOPBACK, new_drain
 from delivery.tests.engine.flights import names_of
-from kernel.lookup import LookupFailed, NameNotFound
+from kernel.network.lookup import LookupFailed, NameNotFound
 from kernel.tests.hostile import serving
 from sandbox.receiver.behaviours import bomb
 

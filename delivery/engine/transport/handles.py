@@ -33,7 +33,7 @@ from delivery.engine.transport.results import (
 )
 from delivery.policy.outcomes import Failure
 from delivery.policy.own_faults import Kind
-from kernel.addresses import Target, judge
+from kernel.network.addresses import Target, judge
 
 MAX_HEADER_BYTES = 64 * 1024
 KEPT_BODY_BYTES = 64 * 1024

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from delivery.policy.outcomes import Failure
-from kernel.addresses import Networks
+from kernel.network.addresses import Networks
 
 
 @dataclass(frozen=True, slots=True)

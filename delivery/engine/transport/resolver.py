@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from delivery.policy.own_faults import Kind
-from kernel import lookup
-from kernel.addresses import Networks, judge
+from kernel.network import lookup
+from kernel.network.addresses import Networks, judge
 
 MAX_SILENT = 1_000
 
@@ -75,7 +75,7 @@ class _Entry:
 
 
 class Resolver:
-    """The process's one name cache. `addresses_of` may be injected (tests); it blocks and raises like kernel.lookup."""
+    """The process's one name cache. `addresses_of` may be injected (tests); it blocks, and raises as `lookup` does."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ from delivery.engine.transport.reactor import Reactor
 from delivery.engine.transport.resolver import NameFault, Resolution, Resolver
 from delivery.policy.outcomes import Failure
 from delivery.policy.own_faults import Kind
-from kernel.addresses import AddressRefused, Target, judge, split_url
+from kernel.network.addresses import AddressRefused, Target, judge, split_url
 
 _MAX_PINNED = 20_000
 log = structlog.get_logger(__name__)

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from delivery import previews
 from delivery.models import Endpoint, Event
 from delivery.policy.postback import FieldRefused, TemplateInvalid
-from kernel.addresses import AddressRefused
+from kernel.network.addresses import AddressRefused
 from kernel.secrets import UndecryptableSecret
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from delivery.engine.transport.messages import Request, TransferConfig, TransferResult
 from delivery.engine.transport.resolver import Resolver, ResolverConfig
 from delivery.engine.transport.transfer import Transfers
-from kernel.addresses import parse_networks
+from kernel.network.addresses import parse_networks
 
 LOOPBACK = parse_networks("127.0.0.0/8, ::1/128")
 

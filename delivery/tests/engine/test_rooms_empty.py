@@ -12,7 +12,7 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from delivery import events
-from delivery.engine import claims
+from delivery.engine import claims, health_rows
 from delivery.engine.claiming import Claimer
 from delivery.engine.drain import Drain
 from delivery.engine.transport.messages import TransferConfig
@@ -64,8 +64,8 @@ def test_the_rooms_are_empty_and_no_row_is_left_in_the_air_whatever_happened(mak
     _endpoints(make_endpoint, sink)
     whose = list(Endpoint.objects.values_list("subscriber", flat=True))
     claimer = Claimer(max_bytes=MAX_BYTES)
-    for name in ("find", "settle", "save_health"):
-        monkeypatch.setattr(claims, name, _fails_at_times(getattr(claims, name), chance))
+    for module, name in ((claims, "find"), (claims, "settle"), (health_rows, "save_health")):
+        monkeypatch.setattr(module, name, _fails_at_times(getattr(module, name), chance))
     real_claim = claimer.claim
     monkeypatch.setattr(claimer, "claim", _fails_at_times(real_claim, chance))
     monkeypatch.setattr("delivery.engine.drain.DATABASE_PAUSES", (0.01,) * 12)

@@ -17,7 +17,7 @@ from delivery.engine.transport.resolver import Resolver, ResolverConfig
 from delivery.engine.transport.transfer import Transfers
 from delivery.models import Attempt, Delivery, EndpointHealth
 from delivery.tests.engine.conftest import LOOPBACK, new_drain
-from kernel import lookup
+from kernel.network import lookup
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -161,13 +161,18 @@ def test_the_curve_never_lowers_it():
 
 
 def test_it_is_forgotten_above_ten_times_the_ceiling_or_the_fastest():
-    forgotten = Pace(None, None, 0.0, 0, at(0), at(31), 3, 0)
-    first = {"lowered_at": at(0), "probe_until": at(2), "streak": 3, "status": 429}
-    assert sent(Pace(10.01, 1.0, 0.0, 7, **first)) == forgotten
-    assert sent(Pace(10.0, 1.0, **first)).per_second == 10.0
-    assert sent(Pace(1_500.0, None, **first), 1_500) == forgotten
-    assert sent(Pace(1_000.0, None, **first), 1_000).per_second == 2_000.0
-    assert sent(Pace(2_001.0, 2_001.0, **first)) == forgotten
+    forgotten = Pace(None, None, 0.0, 0, at(0), None, 3, 0)
+    before = {"lowered_at": at(0), "streak": 3, "status": 429}
+    assert sent(Pace(10.01, 1.0, 0.0, 7, **before)) == forgotten
+    assert sent(Pace(10.0, 1.0, **before)).per_second == 10.0
+    assert sent(Pace(1_500.0, None, **before), 1_500) == forgotten
+    assert sent(Pace(1_000.0, None, **before), 1_000).per_second == 2_000.0
+    assert sent(Pace(2_001.0, 2_001.0, **before)) == forgotten
+
+
+def test_the_one_that_goes_first_raises_nothing():
+    first = Pace(10.01, 1.0, 0.5, 7, at(0), at(2), 3, 429)
+    assert sent(first) == Pace(10.01, 1.0, 0.5, 7, at(0), at(31), 3, 429)
 
 
 def test_a_pace_of_yesterday_does_not_rise_any_more():

@@ -16,7 +16,7 @@ from delivery.policy.postback import (
     masked,
     render,
 )
-from kernel.addresses import AddressRefused
+from kernel.network.addresses import AddressRefused
 
 EVENT = {
     "type": "sale",

@@ -10,9 +10,9 @@ from urllib.parse import quote
 import requests
 from django.conf import settings
 
-from kernel.http import CallFailed, provider_session
+from kernel.network.http import CallFailed, provider_session
+from kernel.network.retry_after import seconds_to_wait
 from kernel.parsing import HostileJSON, strict_loads, tolerant_loads
-from kernel.retry_after import seconds_to_wait
 from tasks.providers.base import (
     BadAnswer,
     ListedJob,

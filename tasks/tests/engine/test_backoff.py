@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kernel.retry_after import seconds_to_wait
+from kernel.network.retry_after import seconds_to_wait
 from tasks.engine import backoff
 
 

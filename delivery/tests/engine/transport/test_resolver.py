@@ -9,7 +9,7 @@ from delivery.engine.transport.messages import Request
 from delivery.engine.transport.resolver import NameFault, Resolution, Resolver, ResolverConfig, _Entry
 from delivery.policy.outcomes import Failure
 from delivery.tests.engine.flights import LOOPBACK, fly, flying, land, names_of
-from kernel.lookup import LookupFailed, NameNotFound
+from kernel.network.lookup import LookupFailed, NameNotFound
 from kernel.tests import hostile
 from kernel.tests.hostile import answering, serving
 

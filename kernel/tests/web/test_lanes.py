@@ -2,7 +2,7 @@
 
 import asyncio
 
-from kernel.lanes import Lane, Lanes
+from kernel.web.lanes import Lane, Lanes
 
 START = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]}
 

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
-from kernel import sessions
+from kernel.web import sessions
 
 pytestmark = pytest.mark.django_db
 

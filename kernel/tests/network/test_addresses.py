@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.addresses import AddressRefused, check_url, judge, parse_networks, split_url
+from kernel.network.addresses import AddressRefused, check_url, judge, parse_networks, split_url
 
 BLOCKED = [
     ("127.0.0.1", "loopback"),

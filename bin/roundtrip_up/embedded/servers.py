@@ -10,15 +10,15 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from roundtrip_up.embedded.postgres import DURABLE, Postgres
+from roundtrip_up.embedded.unprivileged import place
+from roundtrip_up.embedded.valkey import Valkey
 from roundtrip_up.folders import Data
 from roundtrip_up.orphan_processes import Record, end_leftovers
 from roundtrip_up.ports import remembered
-from roundtrip_up.postgres import DURABLE, Postgres
 from roundtrip_up.process import spawn
 from roundtrip_up.refusal import Refusal
 from roundtrip_up.secrets_store import secrets_of
-from roundtrip_up.unprivileged import place
-from roundtrip_up.valkey import Valkey
 from roundtrip_up.venv import Venv
 
 KILLED_SECONDS = 10.0

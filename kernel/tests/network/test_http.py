@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from kernel import http, lookup
-from kernel.addresses import parse_networks
-from kernel.http import provider_session
+from kernel.network import http, lookup
+from kernel.network.addresses import parse_networks
+from kernel.network.http import provider_session
 from kernel.tests import hostile
 from kernel.tests.hostile import answering, response, serving
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kernel.bodies import CappedBodies
+from kernel.web.bodies import CappedBodies
 
 CAP = 10
 

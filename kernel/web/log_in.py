@@ -18,7 +18,7 @@ from django.db import connection
 from django.http import HttpRequest
 
 from kernel.auth import name_of
-from kernel.peers import client_address
+from kernel.network.peers import client_address
 
 WINDOW_SECONDS = 15 * 60
 MOST_PER_ACCOUNT = 10

@@ -7,10 +7,10 @@ import os
 import pwd
 import socket
 
+from roundtrip_up.embedded.unprivileged import Place
 from roundtrip_up.folders import write_private
 from roundtrip_up.ports import HOST
 from roundtrip_up.process import Program
-from roundtrip_up.unprivileged import Place
 
 CONFIGURATION = """\
 # Written anew at every start.

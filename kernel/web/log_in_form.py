@@ -8,7 +8,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from unfold.forms import AuthenticationForm
 
-from kernel import log_in
+from kernel.web import log_in
 
 
 class LogInForm(AuthenticationForm):

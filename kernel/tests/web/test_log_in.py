@@ -7,8 +7,8 @@ from django.db import connection
 from django.test import Client
 from structlog.testing import capture_logs
 
-from kernel import log_in
-from kernel.log_in import MOST_PER_ACCOUNT, MOST_PER_ADDRESS, Attempts
+from kernel.web import log_in
+from kernel.web.log_in import MOST_PER_ACCOUNT, MOST_PER_ADDRESS, Attempts
 
 RIGHT = "a right password"
 seen_connections = []

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.functional import LazyObject, empty
 
 from kernel.auth import name_of, split_token
-from kernel.peers import client_address
+from kernel.network.peers import client_address
 
 INBOUND = "/webhooks/"
 _KEY_ID = re.compile(r"\A[A-Za-z0-9]{1,32}\Z")

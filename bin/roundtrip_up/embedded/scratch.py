@@ -11,11 +11,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from roundtrip_up.embedded.unprivileged import ELSEWHERE, forget
 from roundtrip_up.folders import Data, open_data
 from roundtrip_up.orphan_processes import end_leftovers
 from roundtrip_up.refusal import Refusal, about_folder
 from roundtrip_up.secrets_store import read_json
-from roundtrip_up.unprivileged import ELSEWHERE, forget
 
 PREFIX = "roundtrip-run-"
 

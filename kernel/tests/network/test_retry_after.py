@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.retry_after import seconds_to_wait
+from kernel.network.retry_after import seconds_to_wait
 
 NOW = datetime(2026, 5, 1, 12, 0, 0, tzinfo=UTC)
 

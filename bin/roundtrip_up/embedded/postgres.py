@@ -8,12 +8,12 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from roundtrip_up.embedded.unprivileged import Place
 from roundtrip_up.folders import NEEDED_BYTES
 from roundtrip_up.orphan_processes import end_or_forget_postmaster
 from roundtrip_up.ports import HOST
 from roundtrip_up.process import Program
 from roundtrip_up.refusal import Refusal
-from roundtrip_up.unprivileged import Place
 
 MAJOR = "18"
 OWNER = DATABASE = "roundtrip"

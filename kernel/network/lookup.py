@@ -1,7 +1,7 @@
 """Ask the operating system for the addresses of a name, and say plainly what went wrong if it has none.
 
 Blocking: `getaddrinfo` has no timeout. Call it from a thread that may be left behind; `within` does that.
-Never patch the process-wide resolver, never judge addresses here: that is `kernel.addresses`' work.
+Never patch the process-wide resolver, never judge addresses here: that is `kernel.network.addresses`' work.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import DecodeError
 
-from kernel.addresses import AddressRefused, Networks, judge, split_url
-from kernel.lookup import LookupFailed, NameNotFound, within
+from kernel.network.addresses import AddressRefused, Networks, judge, split_url
+from kernel.network.lookup import LookupFailed, NameNotFound, within
 
 CHUNK_BYTES = 64 * 1024
 
