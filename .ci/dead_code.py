@@ -34,7 +34,7 @@ DECORATORS = [
 ]
 CONVENTIONS = (
     *("Command", "*Config"),  # Django finds them by name
-    *("has_*_permission", "get_*", "lookups", "response_add"),  # the admin's and serializers'
+    *("has_*_permission", "get_*", "validate_*", "clean_*", "lookups", "response_add"),  # the admin's and serializers'
     *("list", "retrieve", "create", "partial_update", "destroy", "has_permission"),  # REST framework's
     *("authenticate_header", "*Scheme"),  # its authentication, and drf-spectacular's words for it
     *("value_to_string", "from_db_value", "_new_conn", "disconnect"),  # a model field's, urllib3's, Channels'

@@ -17,7 +17,6 @@ from tasks.models import Batch, Task, Transition
 from tasks.states import Cause
 
 NOT_TOLD = "event_not_recorded"
-Announced = tuple[Task | Batch, events.NewEvent]
 
 log = structlog.get_logger(__name__)
 

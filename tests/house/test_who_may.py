@@ -42,7 +42,10 @@ NO_CALLS = {  # names, certificates and exceptions: nothing of these opens a con
 }
 
 
-OWN_ADDRESSES = ("tasks/providers/", "config/asgi.py")  # a provider's; lanes are chosen before Django knows its addresses
+OWN_ADDRESSES = (
+    "tasks/providers/",
+    "config/asgi.py",
+)  # a provider's; lanes are chosen before Django knows its addresses
 
 
 def test_sql_by_hand_stands_only_in_files_whose_first_line_says_so():
