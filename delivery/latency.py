@@ -44,7 +44,10 @@ def bucket_of(ms: float) -> int:
     """0 holds what is under half a millisecond; bucket n from there reaches from 0.5·1.2ⁿ⁻¹ to 0.5·1.2ⁿ."""
     if not ms >= FIRST_MS:  # nor is what is no number at all
         return 0
-    return min(BUCKETS - 1, int(math.log(min(ms, MOST_MS) / FIRST_MS) * _SCALE) + 1)
+    if ms > MOST_MS:
+        return BUCKETS - 1
+    bucket = int(math.log(ms / FIRST_MS) * _SCALE) + 1
+    return bucket if bucket < BUCKETS else BUCKETS - 1
 
 
 def middle_of(bucket: int) -> float:
@@ -79,7 +82,8 @@ class Recorder:
         counted[0] += 1
         if result is None or outcome in NOT_MEASURED:
             return
-        counted[1] += min(max(result.total_ms, 0.0), MOST_MS)
+        took = result.total_ms
+        counted[1] += took if 0.0 <= took <= MOST_MS else min(max(took, 0.0), MOST_MS)
         total, wait, first = self._phases(endpoint_id, minute, USUAL)
         total[bucket_of(result.total_ms)] += 1
         wait[bucket_of(queue_wait_ms)] += 1

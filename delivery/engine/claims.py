@@ -160,17 +160,19 @@ _ROOM = """GREATEST(0, LEAST(t.room, t.cap - (SELECT count(*) FROM delivery_deli
                   AND f.leased_until > statement_timestamp())))"""
 # Rows of `fitting` and as many large ones, first come first, as their bytes may be in memory; one, however large, if
 # there is none yet. The size stands in the row's header, and a payload beside its row is read when it is sent to us: so
-# those that are left out are never read.
+# those that are left out are never read. The large ones are weighed only if there is one: the array is asked for late.
 _CHOSEN = """, chosen AS MATERIALIZED (
-    SELECT w.id, w.due, w.uid, w.payload, w.correlation_id FROM (
-        SELECT f.id, f.due, e.uid, e.payload, e.correlation_id, e.large,
-               sum(e.large) OVER (ORDER BY e.large > 0, f.due, f.id) AS so_far
-        FROM fitting f CROSS JOIN LATERAL (
-            SELECT v.uid, v.payload, v.correlation_id,
-                   CASE WHEN octet_length(v.payload) > %(small)s THEN octet_length(v.payload) ELSE 0 END AS large
-            FROM delivery_event v WHERE v.id = f.event_id OFFSET 0
-        ) e
-    ) w WHERE w.large = 0 OR w.so_far <= %(bytes)s OR (w.so_far = w.large AND %(alone)s)
+    SELECT f.id, f.due, e.uid, e.payload, e.correlation_id FROM fitting f CROSS JOIN LATERAL (
+        SELECT v.uid, v.payload, v.correlation_id FROM delivery_event v WHERE v.id = f.event_id OFFSET 0
+    ) e
+    WHERE octet_length(e.payload) <= %(small)s OR f.id = ANY(ARRAY(
+        SELECT w.id FROM (
+            SELECT g.id, b.large, sum(b.large) OVER (ORDER BY g.due, g.id) AS so_far
+            FROM fitting g CROSS JOIN LATERAL (
+                SELECT octet_length(v.payload) AS large FROM delivery_event v WHERE v.id = g.event_id OFFSET 0
+            ) b WHERE b.large > %(small)s
+        ) w WHERE w.so_far <= %(bytes)s OR (w.so_far = w.large AND %(alone)s)
+    ))
 )"""
 _CLAIM = f"""{_TURNS}, fitting AS MATERIALIZED (
     SELECT d.id, d.event_id, d.due FROM turn t CROSS JOIN LATERAL (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import structlog
@@ -117,22 +118,32 @@ def _concerns_health(verdict: Verdict) -> bool:
     return verdict.decision.kind is not DecisionKind.SUCCESS or claimed.is_probe or bool(claimed.ordering_key)
 
 
+@lru_cache(maxsize=256)
+def _word(outcome: str) -> str:
+    """Few words, asked again and again."""
+    return text(outcome, 20) or '""'
+
+
+_status = lru_cache(maxsize=1024)(small)
+
+
 def _columns(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """Most values are nothing or ordinary, and are not judged further: this runs for every delivery."""
     return {
         "ids": literal([v.claimed.id for v in verdicts]),
         "tokens": literal([v.claimed.token for v in verdicts]),
         "states": literal([v.state for v in verdicts]),
         "costs": literal([v.cost for v in verdicts]),
-        "throttles": literal([small(v.throttle_count) for v in verdicts]),
-        "rescues": literal([small(v.rescue_count) for v in verdicts]),
-        "delays": literal([within(v.delay, DELAY_MOST) for v in verdicts]),
-        "outcomes": literal([text(v.outcome, 20) or '""' for v in verdicts]),
-        "statuses": literal([(small(v.result.status) or "NULL") if v.result else "NULL" for v in verdicts]),
+        "throttles": literal([v.throttle_count and small(v.throttle_count) for v in verdicts]),
+        "rescues": literal([v.rescue_count and small(v.rescue_count) for v in verdicts]),
+        "delays": literal([v.delay and within(v.delay, DELAY_MOST) for v in verdicts]),
+        "outcomes": literal([_word(v.outcome) for v in verdicts]),
+        "statuses": literal([(_status(v.result.status) or "NULL") if v.result else "NULL" for v in verdicts]),
         "ms": literal([whole(v.result.total_ms) if v.result else "NULL" for v in verdicts]),
         "errors": [text(v.error, 300) for v in verdicts]
         if any(v.error for v in verdicts)
         else literal(['""'] * len(verdicts)),
-        "fingerprints": literal([text(v.fingerprint, 32) or '""' for v in verdicts]),
+        "fingerprints": literal([(v.fingerprint and text(v.fingerprint, 32)) or '""' for v in verdicts]),
     }
 
 

@@ -27,7 +27,7 @@ class KeptConnections:
     def __init__(self) -> None:
         self._descriptors: dict[Ends, int] = {}
         self._known: dict[int, tuple[Ends, str]] = {}
-        self._poll = select.poll()
+        self._polls: dict[int, select.poll] = {}  # one for each descriptor's number, whichever socket has it now
         self._distrusted: dict[str, float] = {}
         self._of_http2: set[str] = set()
 
@@ -44,12 +44,14 @@ class KeptConnections:
         descriptor = self._descriptors.get(ends)
         if descriptor is None:
             return False
-        self._poll.register(descriptor, select.POLLIN)
-        heard = self._poll.poll(0)
-        self._poll.unregister(descriptor)
-        if heard:
+        poll = self._polls.get(descriptor)
+        if poll is None:
+            poll = self._polls[descriptor] = select.poll()
+            poll.register(descriptor, select.POLLIN)
+        if poll.poll(0):
             self.listen(descriptor)
-        return not heard
+            return False
+        return True
 
     def listen(self, descriptor: int) -> None:
         """Something came on an idle connection. Whoever talks unasked is given a fresh connection for each request.
