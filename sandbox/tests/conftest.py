@@ -54,7 +54,7 @@ class Running:
     def job(self, job_id: str) -> dict[str, Any]:
         return self.call("GET", f"/v1/jobs/{job_id}").json()
 
-    def finished(self, job_id: str, seconds: float = 8.0) -> dict[str, Any]:
+    def finished(self, job_id: str, seconds: float = 30.0) -> dict[str, Any]:
         return until(lambda: (job := self.job(job_id)).get("finished_at") and job, seconds)
 
     def journal(self, **query: Any) -> list[dict[str, Any]]:
@@ -82,7 +82,7 @@ def _json(text: str) -> Any:
     return json.loads(text)
 
 
-def until(probe: Callable[[], Any], seconds: float = 8.0) -> Any:
+def until(probe: Callable[[], Any], seconds: float = 30.0) -> Any:
     """What the probe gives as soon as it gives something."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
