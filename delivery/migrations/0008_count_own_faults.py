@@ -12,13 +12,15 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="endpointhealth",
             name="own_fault_kind",
-            field=models.CharField(blank=True, default="", help_text="What of ours failed here last.", max_length=30),
-            preserve_default=False,
+            # The database's own default: processes of the release before go on inserting during a deploy.
+            field=models.CharField(
+                blank=True, db_default="", help_text="What of ours failed here last.", max_length=30
+            ),
         ),
         migrations.AddField(
             model_name="endpointhealth",
             name="own_fault_count",
-            field=models.PositiveIntegerField(default=0, help_text="Faults of ours in a row."),
+            field=models.PositiveIntegerField(db_default=0, default=0, help_text="Faults of ours in a row."),
         ),
         migrations.AddField(
             model_name="endpointhealth",

@@ -62,6 +62,7 @@ class Migration(migrations.Migration):
             name="rotation_token",
             field=models.CharField(
                 blank=True,
+                db_default="",
                 default="",
                 editable=False,
                 help_text="Of the page that rotated it last.",

@@ -72,8 +72,9 @@ class Endpoint(models.Model):
         help_text="Secrets that still sign beside it, newest first: see `delivery.endpoint_secrets`.",
     )
     rotation_token = models.CharField(
-        max_length=32, blank=True, default="", editable=False, help_text="Of the page that rotated it last."
-    )
+        max_length=32, blank=True, default="", db_default="", editable=False,
+        help_text="Of the page that rotated it last.",
+    )  # fmt: skip
     secret_changed_at = models.DateTimeField(null=True, blank=True, editable=False)
     public_key = models.CharField(max_length=80, blank=True, editable=False, help_text="whpk_…, for v1a.")
     ca_certificate = models.TextField(blank=True, help_text="PEM; an own CA for this endpoint.")

@@ -24,8 +24,10 @@ class EndpointHealth(models.Model):
         max_length=200, blank=True, help_text="Outcomes and codes of the first refusals in a row, commas between."
     )
     refusal_count = models.PositiveIntegerField(default=0)
-    own_fault_kind = models.CharField(max_length=30, blank=True, help_text="What of ours failed here last.")
-    own_fault_count = models.PositiveIntegerField(default=0, help_text="Faults of ours in a row.")
+    own_fault_kind = models.CharField(
+        max_length=30, blank=True, db_default="", help_text="What of ours failed here last."
+    )
+    own_fault_count = models.PositiveIntegerField(default=0, db_default=0, help_text="Faults of ours in a row.")
     own_fault_since = models.DateTimeField(null=True, blank=True)
     throttled_until = models.DateTimeField(null=True, blank=True, help_text="Nothing goes before; see wait_reason.")
     wait_reason = models.CharField(max_length=10, choices=WaitReason.choices, blank=True, db_default="")
