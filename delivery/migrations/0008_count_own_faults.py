@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
             name="own_fault_kind",
             # The database's own default: processes of the release before go on inserting during a deploy.
             field=models.CharField(
-                blank=True, db_default="", help_text="What of ours failed here last.", max_length=30
+                blank=True, default="", db_default="", help_text="What of ours failed here last.", max_length=30
             ),
         ),
         migrations.AddField(

@@ -25,7 +25,7 @@ class EndpointHealth(models.Model):
     )
     refusal_count = models.PositiveIntegerField(default=0)
     own_fault_kind = models.CharField(
-        max_length=30, blank=True, db_default="", help_text="What of ours failed here last."
+        max_length=30, blank=True, default="", db_default="", help_text="What of ours failed here last."
     )
     own_fault_count = models.PositiveIntegerField(default=0, db_default=0, help_text="Faults of ours in a row.")
     own_fault_since = models.DateTimeField(null=True, blank=True)
