@@ -91,6 +91,16 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable("PROVIDER_ALLOWED_NETWORKS", "Comma-separated private networks that job providers may live in."),
     Variable("INBOUND_MAX_BYTES", "Largest provider webhook that is accepted.", str(5 * 1024 * 1024)),
+    Variable(
+        "INBOUND_REFUSED_BYTES_A_DAY",
+        "Most bytes of refused inbound calls that are stored for one source on one day; beyond, they are only counted.",
+        str(10 * 1024 * 1024),
+    ),
+    Variable(
+        "INBOUND_REFUSED_RETENTION_DAYS",
+        "Days that refused inbound calls are kept; never longer than EVENT_RETENTION_DAYS.",
+        "7",
+    ),
     Variable("LIVE_ALLOWED_ORIGINS", "Comma-separated other origins whose pages may open live views with a token."),
     Variable("ATTEMPT_RETENTION_DAYS", "Days that delivery attempts are kept.", "30"),
     Variable("EVENT_RETENTION_DAYS", "Days that delivered events, and the tasks' inbound events, are kept.", "30"),

@@ -137,10 +137,16 @@ class Provider(ABC):
     kinds: frozenset[str] = frozenset()
     max_batch: int = 1  # most jobs in one start call; 1: it has no batch start
     finds_references: bool = True  # `list_jobs(references=…)` works, so orphaned starts can be adopted
+    kept_headers: tuple[
+        str, ...
+    ] = ()  # of its webhooks, what `parse` reads beside the usual; lower case, no credentials
 
     @abstractmethod
     def secrets(self) -> list[str]:
-        """Secrets its webhooks are signed with: the current one first, then those still accepted."""
+        """Secrets its webhooks are signed with: the current one first, then those still accepted.
+
+        None, or any error: they cannot be had just now, and the provider is asked to send its webhook again.
+        """
 
     @abstractmethod
     def start(self, kind: str, job: NewJob, call: ProviderCall) -> StartedJob:
