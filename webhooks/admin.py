@@ -203,7 +203,9 @@ def _result(row: dict[str, Any]) -> dict[str, Any]:
 
 def _sources() -> dict[str, Any]:
     """What stands above the lists: secrets that cannot be used, and what today's refused calls take."""
-    return {"faults": checks.secret_faults(), "budgets": [labels.budget(row) for row in refusals.budgets()]}
+    told = (*checks.secret_faults().values(), *checks.secret_doubts().values())
+    faults = [words for found in told for words in found]
+    return {"faults": faults, "budgets": [labels.budget(row) for row in refusals.budgets()]}
 
 
 @admin.register(RefusedCall)

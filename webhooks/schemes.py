@@ -174,11 +174,16 @@ def secret_fault(scheme: str, secret: str) -> str:
     bare = _bare("".join(secret.split()))
     if bare.startswith(("whpk_", "whsk_")):
         return "it is a key of the asymmetric signatures (v1a), which are not supported; take the one with whsec_"
-    key = standard_key(secret)
-    if not key:
+    if not standard_key(secret):
         return "it is not base64, so no signature can ever fit it: copy it again, whole, as whsec_…"
-    if len(key) < LEAST_KEY_BYTES:
-        return f"it has {len(key)} bytes, and Standard Webhooks asks for {LEAST_KEY_BYTES} at least: was it cut off?"
+    return ""
+
+
+def secret_doubt(scheme: str, secret: str) -> str:
+    """What looks odd about a secret that can be used, in words; "" for nothing."""
+    length = len(standard_key(secret)) if scheme == "standard_webhooks" else 0
+    if 0 < length < LEAST_KEY_BYTES:
+        return f"it has {length} bytes, and Standard Webhooks asks for {LEAST_KEY_BYTES} at least: was it cut off?"
     return ""
 
 

@@ -11,6 +11,7 @@ from datetime import datetime
 import structlog
 from django.db import connection, transaction
 
+from console.alerts import inbound
 from console.alerts.rules import RULES, Finding
 from console.health import heartbeat
 from console.models import Alert
@@ -29,7 +30,7 @@ def evaluate(now: datetime) -> None:
     """Look at every rule once, and settle the alerts accordingly."""
     findings: list[Finding] = []
     looked_at: list[str] = []
-    for name, looks in RULES.items():
+    for name, looks in (RULES | inbound.RULES).items():
         try:
             findings += [finding for look in looks for finding in look(now)]
             looked_at.append(name)

@@ -22,6 +22,8 @@ from delivery.checks import ca_file_fault
 from kernel import rotation
 from kernel.network.http import cause_of
 from kernel.secrets import master_keyring
+from tasks import providers
+from webhooks.checks import secret_doubts, secret_faults
 
 PATIENCE_SECONDS = 5.0
 LEAST_POSTGRESQL = 150_000
@@ -45,7 +47,7 @@ def examine() -> list[Check]:
         checks += [*health.processes(), _schedule()]
     elif base.is_ok:
         checks.append(Check("processes", False, "Not looked at, nor are stored secrets, before `manage.py migrate`."))
-    return [*checks, *_public_address(), *_providers()]
+    return [*checks, *_public_address(), *_signing_secrets(), *_providers()]
 
 
 def _postgresql() -> Check:
@@ -165,6 +167,14 @@ def _why_no_answer(base: str, error: requests.RequestException) -> str:
 
 def _host(url: str) -> str:
     return urlsplit(url).netloc
+
+
+def _signing_secrets() -> Iterator[Check]:
+    """Whether each provider's webhooks can be verified: a secret that cannot be used refuses all of them."""
+    faults, doubts = secret_faults(), secret_doubts()
+    for name in providers.available():
+        words = " ".join(faults.get(name) or doubts.get(name) or ["can be used"])
+        yield Check(f"signing_secret_{name}", name not in faults, words)
 
 
 def _providers() -> Iterator[Check]:
