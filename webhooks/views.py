@@ -31,7 +31,9 @@ def receive(request: HttpRequest, first: str, second: str = "") -> HttpResponse:
     except (InterfaceError, OperationalError) as error:
         log.error("inbound_database_unreachable", error=type(error).__name__)
         answer = Reply(503, _unavailable(), {"Retry-After": str(RETRY_AFTER_SECONDS)})
-    return JsonResponse(answer.body, status=answer.status_code, headers=answer.headers)
+    response = JsonResponse(answer.body, status=answer.status_code, headers=answer.headers)
+    response._has_been_logged = True  # type: ignore[attr-defined]  # refusals are counted; Django would write a line each
+    return response
 
 
 def _look(request: HttpRequest, first: str, second: str) -> Reply:

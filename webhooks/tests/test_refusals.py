@@ -87,7 +87,7 @@ def test_genuine_events_are_never_touched_by_the_budget(post, running, settings)
     assert (list(RefusedDay.objects.values()), list(RefusedCall.objects.values())) == before
 
 
-def test_the_log_tells_once_that_the_budget_is_used_up_and_is_no_flood_itself(post, settings, monkeypatch):
+def test_the_log_tells_once_that_the_budget_is_used_up_and_is_no_flood_itself(post, settings, monkeypatch, caplog):
     settings.INBOUND_REFUSED_BYTES_A_DAY = 12_000
     monkeypatch.setattr(refusals, "STORED_PER_HOUR", 5)
     with capture_logs() as lines:
@@ -96,6 +96,7 @@ def test_the_log_tells_once_that_the_budget_is_used_up_and_is_no_flood_itself(po
     told = [line["event"] for line in lines if line["event"].startswith("inbound_")]
     assert told.count("inbound_refused_budget_used_up") == 1
     assert told.count("inbound_call_refused") == 5
+    assert [record for record in caplog.records if record.name == "django.request"] == []
 
 
 def test_a_call_that_cannot_be_unpacked_comes_out_of_the_budget_too(post, settings):
