@@ -208,3 +208,23 @@ def test_every_entry_of_the_schedule_is_a_worker_function_that_exists_and_expire
     assert all(entry.enabled and entry.expire_seconds for entry in entries)
     assert entries.get(task="tasks.poll").interval.every == 60
     assert entries.get(task="delivery.drain").interval.every == 5
+
+
+@pytest.mark.parametrize(
+    ("secret", "is_ok", "words"),
+    [
+        ("whsec_!!!", False, "not base64"),
+        ("", False, "no signing secret"),
+        ("whsec_c2hvcnQ=", True, "5 bytes"),
+        ("whsec_a2tra2tra2tra2tra2tra2tra2tra2tr", True, "can be used"),
+    ],
+)
+def test_doctor_looks_at_the_providers_signing_secrets(settings, secret, is_ok, words):
+    settings.SANDBOX_PROVIDER_URL, settings.SANDBOX_PROVIDER_KEY = "http://127.0.0.1:9", "key"
+    settings.SANDBOX_WEBHOOK_SECRET = secret
+    out = io.StringIO()
+    with pytest.raises(SystemExit):
+        call_command("doctor", "--json", stdout=out)
+    row = json.loads(out.getvalue())["checks"]["signing_secret_sandbox"]
+    assert row["ok"] is is_ok and words in row["detail"]
+    assert not secret or secret not in out.getvalue()

@@ -1,11 +1,13 @@
 """What is kept of refused calls: bounded by the hour and by the day's bytes, for a shorter time; genuine ones never."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
 from django.core import checks as django_checks
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -15,7 +17,7 @@ from tasks.models import Task
 from tasks.providers.sandbox import SandboxProvider
 from tasks.states import State
 from webhooks import checks, refusals, retention
-from webhooks.models import InboundEvent, RefusedCall, RefusedDay
+from webhooks.models import TURNED_AWAY, UNREAD, InboundEvent, RefusedCall, RefusedDay
 from webhooks.tests.test_receive import result
 
 DONE = {"job_id": "j1", "status": "completed"}
@@ -198,3 +200,37 @@ def test_good_secrets_and_secrets_that_cannot_be_had_are_told_apart(monkeypatch)
         "sandbox": ["The signing secrets of sandbox could not be had just now (ZeroDivisionError)."]
     }
     assert checks.secret_doubts() == {}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_calls_that_come_at_once_never_take_more_than_the_days_budget(settings):
+    settings.INBOUND_REFUSED_BYTES_A_DAY = 50_000
+
+    def take(_number: int) -> int:
+        try:
+            return sum(refusals._has_room("sandbox", 1_000) for _ in range(20))
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(take, range(4))) == 50
+    day = RefusedDay.objects.get()
+    assert (day.stored_count, day.stored_bytes, day.beyond_count) == (50, 50_000, 30)
+
+
+@pytest.mark.parametrize(
+    ("rows", "index"),
+    [
+        (InboundEvent.objects.filter(TURNED_AWAY).order_by("id"), "inboundevent_turned_away"),
+        (InboundEvent.objects.filter(UNREAD, source="s", dedupe_key="k"), "inboundevent_unread"),
+        (
+            InboundEvent.objects.filter(is_id_reused=True, dedupe_key__startswith="reused:m#").order_by(),
+            "inboundevent_reused",
+        ),
+    ],
+    ids=["turned away", "unread", "reused"],
+)
+def test_what_the_inbox_looks_for_has_its_index(db, rows, index):
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+    assert index in rows.explain()

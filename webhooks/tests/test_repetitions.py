@@ -4,10 +4,12 @@ import gzip
 import hashlib
 import hmac
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -16,7 +18,7 @@ from kernel.auth import create_key
 from tasks.models import Task
 from tasks.providers.sandbox import SandboxProvider
 from tasks.states import State
-from webhooks import inbox
+from webhooks import inbox, sources
 from webhooks.models import InboundEvent, InboundVerdict
 from webhooks.tests.conftest import SECRET
 from webhooks.tests.test_receive import everything, raw_signature, result
@@ -177,3 +179,30 @@ def test_the_sweep_looks_first_at_who_was_looked_at_longest_ago(post, running, m
     for seconds in (1, 2):
         inbox.sweep(timezone.now() + timedelta(seconds=seconds))
     assert sorted(looked_at) == sorted(InboundEvent.objects.values_list("pk", flat=True))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_bodies_that_come_at_once_under_one_id_are_all_judged_once(running):
+    """However the race ends, each body has one row, and one of them is the first."""
+    ids = [f"j{number}" for number in range(4)]
+    for job_id in ids:
+        running(job_id)
+    source = sources.resolve("sandbox")
+    now = int(timezone.now().timestamp())
+
+    def call(job_id: str) -> str:
+        body = json.dumps({"job_id": job_id, "status": "completed"}).encode()
+        headers = {"webhook-id": "msg_1", "webhook-timestamp": str(now)}
+        headers["webhook-signature"] = raw_signature(body, "msg_1", now)
+        try:
+            return inbox.receive(source, body, headers, None).body["status"]
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = sorted(pool.map(call, ids * 2))
+    assert answers.count("accepted") >= 4
+    assert Task.objects.filter(state=State.FETCHING).count() == 4
+    rows = InboundEvent.objects.all()
+    assert (rows.count(), rows.filter(is_id_reused=False).count()) == (4, 1)
+    assert sum(rows.values_list("duplicate_count", flat=True)) == 4

@@ -67,6 +67,7 @@ def reference() -> str:
         ("What causes a transition", _words(tasks.states.Cause)),
         ("Reasons for ignoring a provider's word", _words(tasks.states.Reason)),
         ("Verdicts on inbound calls", _words(webhooks.models.InboundVerdict)),
+        ("Why an inbound call is turned away", _words(webhooks.models.Refusal)),
         ("States of a delivery", _words(delivery.states.State)),
         ("Outcomes of an attempt", _outcomes()),
         ("States of a circuit breaker", _words(delivery.states.BreakerState)),
