@@ -1,12 +1,25 @@
 """JSON that PostgreSQL or a reader would choke on is refused with words; everything else passes unchanged."""
 
+import io
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rest_framework.exceptions import ParseError
 
-from kernel.parsing import MAX_DEPTH, TOO_DEEP, HostileJSON, cut, is_too_deep, shown_loads, strict_loads, tolerant_loads
+from kernel.json_fields import StrictDecoder
+from kernel.parsing import (
+    MAX_DEPTH,
+    TOO_DEEP,
+    HostileJSON,
+    StrictJSONParser,
+    cut,
+    is_too_deep,
+    shown_loads,
+    strict_loads,
+    tolerant_loads,
+)
 
 OTHER_ENCODINGS = [(f"utf-{bits}{order}", f"UTF-{bits}") for bits in (16, 32) for order in ("", "-le", "-be")]
 json_values = st.recursive(
@@ -112,3 +125,13 @@ def test_a_byte_order_mark_before_the_json_is_no_part_of_it(read):
 def test_a_tolerant_reader_names_another_encoding_too(name, told):
     with pytest.raises(HostileJSON, match=f"it is {told}; send it as UTF-8"):
         tolerant_loads('{"a": 1}'.encode(name))
+
+
+def test_the_api_reads_over_a_byte_order_mark_and_names_another_encoding():
+    assert StrictJSONParser().parse(io.BytesIO(b'\xef\xbb\xbf{"a": 1}')) == {"a": 1}
+    with pytest.raises(ParseError, match="it is UTF-16; send it as UTF-8"):
+        StrictJSONParser().parse(io.BytesIO('{"a": 1}'.encode("utf-16")))
+
+
+def test_a_form_reads_over_a_byte_order_mark():
+    assert StrictDecoder().decode('\ufeff{"a": 1}') == {"a": 1}
