@@ -15,6 +15,7 @@ import time
 from typing import Any
 
 import structlog
+from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -31,6 +32,7 @@ from delivery.policy import retry
 from delivery.replays import TEST_EVENT, Replayed, replay
 from kernel import correlation
 from kernel.live_hints import touched
+from kernel.locks import one_at_a_time
 from kernel.secrets import unreadable_fields
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "gives_up",
     "lift_throttle",
     "pause",
+    "refuse_one_more",
     "replay",
     "resume",
     "rotate_secret",
@@ -63,12 +66,13 @@ log = structlog.get_logger(__name__)
 def create(*, actor: str, reason: str = "", secret: str = "", signature_scheme: str = "v1", **values: Any) -> Endpoint:
     """A new endpoint with its health row and a secret (brought along, or made by us; it is on the returned object).
 
-    Raises InvalidEndpoint, whose `errors` name each field.
+    Raises InvalidEndpoint, whose `errors` name each field, and WrongState where the subscriber has as many as it may.
     """
     values.setdefault("url", "")
     cleaned = endpoint_rules.clean(values)
     secret, public_key = secret_for(secret, signature_scheme)
     with transaction.atomic():
+        refuse_one_more(cleaned.get("subscriber", ""))
         endpoint = Endpoint.objects.create(
             **cleaned,
             signature_scheme=signature_scheme,
@@ -79,6 +83,21 @@ def create(*, actor: str, reason: str = "", secret: str = "", signature_scheme: 
         EndpointHealth.objects.create(endpoint=endpoint, cooldown_seconds=endpoint.breaker_cooldown_seconds)
         changed(endpoint, "create", actor, reason)
     return endpoint
+
+
+def refuse_one_more(subscriber: str) -> None:
+    """Each event of a subscriber is compared with all its endpoints and owed to those that want it. Two who create at
+    the same moment are counted one after the other."""
+    one_at_a_time("endpoint.create", subscriber)
+    count, most = (
+        Endpoint.objects.filter(subscriber=subscriber, deleted_at=None).count(),
+        settings.ENDPOINTS_PER_SUBSCRIBER,
+    )
+    if count < most:
+        return
+    whose = f"Subscriber {subscriber!r} has" if subscriber else "The operators have"
+    words = f"{whose} {count} endpoints, and may have {most}. Delete one, or raise ENDPOINTS_PER_SUBSCRIBER."
+    raise WrongState(words, code="too_many_endpoints")
 
 
 def update(endpoint: Endpoint | int, changes: dict[str, Any], *, actor: str, reason: str = "") -> Endpoint:

@@ -15,10 +15,12 @@ from unfold.widgets import (
     UnfoldBooleanSwitchWidget,
 )
 
-from delivery import endpoint_rules
+from delivery import endpoint_rules, endpoints
 from delivery.endpoint_rules import InvalidEndpoint
 from delivery.endpoint_secrets import Earlier
+from delivery.errors import WrongState
 from delivery.models import Endpoint
+from delivery.policy.quotas import MAX_URL
 from kernel.admin.confirm import OptionalReasonForm, ReasonForm
 from kernel.json_fields import StrictDecoder
 
@@ -27,7 +29,7 @@ class EndpointForm(forms.ModelForm):
     """Asks the name service where the URL leads, before anything is stored."""
 
     url = forms.CharField(
-        max_length=8000,
+        max_length=MAX_URL,
         widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "spellcheck": "false"}),
         label="URL",
         help_text="https://…; for a postback with fields in braces, such as ?click={data.click_id}.",
@@ -107,6 +109,11 @@ class EndpointForm(forms.ModelForm):
             cleaned = endpoint_rules.clean(given, standing)
             if "url" in self.changed_data and not self.errors:
                 endpoint_rules.check_destination(cleaned["url"])
+            if standing is None and not self.errors:
+                endpoints.refuse_one_more(values.get("subscriber", ""))
+        except WrongState as error:
+            self.add_error("subscriber", error.detail)
+            return values
         except InvalidEndpoint as error:
             for row in error.errors:
                 name = {"client_certificate": "new_client_certificate"}.get(row["field"], row["field"])

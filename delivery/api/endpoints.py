@@ -101,7 +101,11 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, EndpointVerbs):
         description="The answer tells the signing secret, this once; for v1a the public key.",
         request=EndpointIn,
         parameters=[IDEMPOTENCY_KEY],
-        responses={201: EndpointWithSecret, 400: problem("A field is wrong; `errors` says which and why")},
+        responses={
+            201: EndpointWithSecret,
+            400: problem("A field is wrong; `errors` says which and why"),
+            409: problem("The subscriber has as many endpoints as it may (`too_many_endpoints`)"),
+        },
     )
     def create(self, request: Request) -> Response:
         need(request, "delivery.add_endpoint")
