@@ -323,6 +323,15 @@ def ordering_value(event: Event, path: str) -> str:
     value: Any = shown_loads(bytes(event.payload))
     for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None
+    return _key_of(value)
+
+
+def as_key(found: str | None) -> str:
+    """`ordering_value` of what the database found at the path: JSON, or None where there is nothing."""
+    return _key_of(None if found is None else shown_loads(found))
+
+
+def _key_of(value: Any) -> str:
     if value is None or value == "":
         return ""
     text = value if isinstance(value, str) else exact_numbers.dumps(value, sort_keys=True, ensure_ascii=False)

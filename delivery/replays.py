@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 import structlog
 from django.db import transaction
-from django.db.models import Count, Func, IntegerField, Max, Q, QuerySet
+from django.db.models import Count, Max, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -23,23 +23,18 @@ from delivery.engine.wake import wake
 from delivery.models import Delivery, Endpoint, Event, endpoint_label
 from delivery.states import WAITING_STATES, State
 from kernel import audit
+from kernel.counting import OctetLength
 from kernel.live_hints import touched
 
 UNFINISHED = (*WAITING_STATES, State.IN_FLIGHT.value)
 LATELY = timedelta(days=1)  # what an endpoint got before that, it is meant to get again
 MOST = 10_000
 CHUNK = 1_000
-READ_BYTES = 8 * 1024 * 1024  # of payloads at once, or a single one
+READ_BYTES = 8 * 1024 * 1024  # of payloads at once
+READ_MOST = 1024 * 1024  # of one; a larger one is looked into by the database: read here it takes ten times its size
 TEST_EVENT = "endpoint.test"
 
 log = structlog.get_logger(__name__)
-
-
-class OctetLength(Func):
-    """Bytes of a binary column; known without reading it."""
-
-    function = "octet_length"
-    output_field = IntegerField()
 
 
 @dataclass(frozen=True)
@@ -194,12 +189,16 @@ def _insert(endpoint: Endpoint, ids: list[int]) -> list[Delivery]:
 
 
 def _ordering_values(ids: list[int], path: str) -> dict[int, str]:
-    """The value of the ordering key in each of these events. Reads the payloads a few megabytes at a time."""
+    """The value of the ordering key in each of these events. Reads the payloads a few megabytes at a time, and of
+    large ones, which were recorded under other limits, nothing but the value."""
     sizes = Event.objects.filter(pk__in=ids).order_by("pk").annotate(size=OctetLength("payload"))
     found: dict[int, str] = {}
     few: list[int] = []
     room = READ_BYTES
     for pk, size in sizes.values_list("pk", "size"):
+        if size > READ_MOST:
+            found[pk] = events.as_key(outbox.value_text(pk, path.split(".")))
+            continue
         if few and size > room:
             found |= _values_of(few, path)
             few, room = [], READ_BYTES

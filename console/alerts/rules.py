@@ -15,7 +15,7 @@ from django.urls import reverse
 from console.health import database, heartbeat
 from console.models import Heartbeat
 from delivery import stats as delivery_stats
-from delivery.models import Delivery, Endpoint, EndpointHealth
+from delivery.models import Delivery, Endpoint, EndpointHealth, lean
 from delivery.policy import own_faults, retry
 from delivery.states import WAITING_STATES, BreakerState
 from delivery.states import State as DeliveryState
@@ -70,7 +70,7 @@ def waiting_deliveries(now: datetime) -> list[Finding]:
     """The oldest due delivery that nothing holds, against 30 minutes and against its endpoint's own retry window."""
     first = Delivery.objects.filter(endpoint=OuterRef("pk"), state__in=WAITING_STATES).order_by("next_attempt_at")
     rows = (
-        Endpoint.objects.exclude(delivery_stats.HELD)
+        lean(Endpoint.objects.exclude(delivery_stats.HELD))
         .annotate(due=Subquery(first.values("next_attempt_at")[:1]))
         .filter(due__lt=now - timedelta(minutes=1))
         .order_by("due")[:ENDPOINTS_LOOKED_AT]
@@ -136,6 +136,7 @@ def slow_endpoints(_now: datetime) -> list[Finding]:
 def open_breakers(_now: datetime) -> list[Finding]:
     """Those that failed by themselves; what a fault of ours has opened is told by `own_faults_in_a_row`."""
     rows = EndpointHealth.objects.select_related("endpoint").filter(endpoint__deleted_at=None, own_fault_count=0)
+    rows = lean(rows, "endpoint__")
     return [
         Finding(
             "breaker_open",
@@ -155,7 +156,7 @@ def open_breakers(_now: datetime) -> list[Finding]:
 def endpoints_in_need(_now: datetime) -> list[Finding]:
     rows = Endpoint.objects.filter(Q(attention_at__isnull=False) | Q(disabled_at__isnull=False), deleted_at=None)
     found = []
-    for row in rows.order_by("-pk")[:ENDPOINTS_LOOKED_AT]:
+    for row in lean(rows.order_by("-pk"))[:ENDPOINTS_LOOKED_AT]:
         is_off = row.disabled_at is not None
         found.append(
             Finding(

@@ -16,7 +16,7 @@ from console.operations.filters import at
 from delivery import dead_letters as delivery_side
 from delivery import lifecycle as delivery_verbs
 from delivery import replays
-from delivery.models import Delivery, Endpoint
+from delivery.models import Delivery, Endpoint, lean
 from kernel.api.problems import BadInput
 from tasks.engine import lifecycle as task_verbs
 from tasks.models import Task
@@ -108,7 +108,7 @@ def _narrowed(rows: QuerySet, asked: Asked, moment: str) -> QuerySet:
 
 
 def _replayable(asked: Asked, subscriber: str | None) -> QuerySet:
-    endpoint = Endpoint.objects.filter(pk=asked["endpoint"], deleted_at=None).first()
+    endpoint = lean(Endpoint.objects.filter(pk=asked["endpoint"], deleted_at=None)).first()
     if endpoint is None or (subscriber is not None and endpoint.subscriber != subscriber):
         raise BadInput("filter.endpoint: there is no such endpoint.", code="endpoint_not_found")
     since = at(asked.get("since"))

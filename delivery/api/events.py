@@ -56,14 +56,16 @@ class EventViews(ListModelMixin, RetrieveModelMixin, ApiViews):
 
     def get_queryset(self) -> QuerySet[Event]:
         rows = narrow(super().get_queryset(), self.request)
-        return rows.defer("payload") if self.action == "list" else rows
+        return rows if self._shows_payload() else rows.defer("payload")
 
     def get_serializer_class(self) -> Any:
         return EventOut if self.action == "retrieve" else EventAccepted
 
     def get_serializer_context(self) -> dict[str, Any]:
-        shows = self.action == "retrieve" and may_see_payloads(self.request, "delivery.view_payload_event")
-        return {**super().get_serializer_context(), "shows_payload": shows}
+        return {**super().get_serializer_context(), "shows_payload": self._shows_payload()}
+
+    def _shows_payload(self) -> bool:
+        return self.action == "retrieve" and may_see_payloads(self.request, "delivery.view_payload_event")
 
     @extend_schema(
         summary="Publish an event",
