@@ -75,7 +75,7 @@ class _Limits:
     event_bytes: int
     deliveries: int
 
-    def refuse_large(self, payload: bytes, index: int, count: int) -> None:
+    def refuse_large(self, payload: bytes | memoryview, index: int, count: int) -> None:
         if len(payload) <= self.event_bytes:
             return
         which = "This event" if count == 1 else f"Event {index}"

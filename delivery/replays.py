@@ -6,7 +6,7 @@ never touches an existing delivery. One call makes at most `MOST` deliveries and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -32,6 +32,7 @@ MOST = 10_000
 CHUNK = 1_000
 READ_BYTES = 8 * 1024 * 1024  # of payloads at once
 READ_MOST = 1024 * 1024  # of one; a larger one is looked into by the database: read here it takes ten times its size
+NOTHING: Mapping[int, int] = {}
 TEST_EVENT = "endpoint.test"
 
 log = structlog.get_logger(__name__)
@@ -111,8 +112,16 @@ def replay(
     return Replayed(made, last if more else None, first)
 
 
-def owe(endpoint_id: int, event_ids: Sequence[int], *, actor: str, reason: str) -> dict[int, int]:
-    """Replay these events, all in one transaction: event → the delivery that was made.
+def owe(
+    endpoint_id: int,
+    event_ids: Sequence[int],
+    *,
+    actor: str,
+    reason: str,
+    replay_of: Mapping[int, int] | None = None,
+) -> dict[int, int]:
+    """Replay these events, all in one transaction: event → the delivery that was made. `replay_of` says of which
+    earlier one, for each event.
 
     Another subscriber's events are left out; nothing is made where the endpoint was deleted.
     """
@@ -120,7 +129,7 @@ def owe(endpoint_id: int, event_ids: Sequence[int], *, actor: str, reason: str) 
     if target is None:
         return {}
     ids = events_for(target, event_ids=event_ids).order_by("pk").values_list("pk", flat=True)
-    rows = _insert(target, list(ids))
+    rows = _insert(target, list(ids), replay_of or {})
     label = endpoint_label(target)
     log.info("operator_verb", verb="endpoint.replay", actor=actor, reason=reason, made=len(rows), **label)
     return {row.event_id: row.pk for row in rows}
@@ -167,7 +176,7 @@ def _ago(age: timedelta) -> str:
     return f"{seconds} seconds"
 
 
-def _insert(endpoint: Endpoint, ids: list[int]) -> list[Delivery]:
+def _insert(endpoint: Endpoint, ids: list[int], replay_of: Mapping[int, int] = NOTHING) -> list[Delivery]:
     with transaction.atomic():
         standing = outbox.hold_events(ids)
         values = _ordering_values(sorted(standing), endpoint.ordering_key) if endpoint.ordering_key else {}
@@ -177,6 +186,7 @@ def _insert(endpoint: Endpoint, ids: list[int]) -> list[Delivery]:
                     event_id=pk,
                     endpoint=endpoint,
                     is_replay=True,
+                    replay_of_id=replay_of.get(pk),
                     next_attempt_at=Now(),  # the database's clock judges what is due
                     ordering_key=values.get(pk, ""),
                 )

@@ -14,11 +14,11 @@ from django.urls import reverse
 
 from console.health import database, heartbeat
 from console.models import Heartbeat
+from delivery import dead_letters as delivery_side
 from delivery import stats as delivery_stats
 from delivery.models import Delivery, Endpoint, EndpointHealth, lean
 from delivery.policy import own_faults, retry
 from delivery.states import WAITING_STATES, BreakerState
-from delivery.states import State as DeliveryState
 from kernel import counting
 from tasks.models import Task
 from tasks.reading import stats as task_stats
@@ -48,7 +48,8 @@ class Finding:
 def dead_letters(_now: datetime) -> list[Finding]:
     found = []
     tasks = Task.objects.filter(state=TaskState.DEAD_LETTER).count()
-    deliveries, is_estimate = counting.count(Delivery.objects.filter(state=DeliveryState.DEAD_LETTER))
+    # Those of a deleted endpoint were kept on purpose: nobody waits for them.
+    deliveries, is_estimate = counting.count(delivery_side.redrivable(delivery_side.dead_letters()))
     for count, what, about in ((tasks, "task", ""), (deliveries, "delivery", "about " if is_estimate else "")):
         if count:
             plural = "deliveries" if what == "delivery" else "tasks"

@@ -133,7 +133,7 @@ class DeliveryAdmin(KeptAdmin):
         if states is not None and obj.state not in states:
             return f"It is {obj.get_state_display()} by now."
         if verb == "redrive" and obj.endpoint.deleted_at:
-            return "Its endpoint was deleted, so it can only be discarded."
+            return "Its endpoint was deleted, so it can be discarded, or moved to another from the endpoint's page."
         return ""
 
     def has_send_now_permission(self, request: HttpRequest, object_id: Any = None) -> bool:

@@ -15,7 +15,7 @@ from delivery.endpoint_rules import EVENT_TYPE
 from delivery.models import Endpoint
 from delivery.policy import quotas
 from delivery.policy.postback import masked
-from delivery.states import EndpointState, MissingField, SignatureScheme, WaitReason
+from delivery.states import DeadLetters, EndpointState, MissingField, SignatureScheme, WaitReason
 from kernel.api.lists import CountedListField
 from kernel.secrets import unreadable_fields
 
@@ -192,6 +192,36 @@ class ResumeIn(ReasonIn):
     redrive_refused = serializers.BooleanField(
         required=False, default=True, help_text="Redrive the dead letters of the refusals that held it."
     )
+
+
+class SettleIn(ReasonIn):
+    """What becomes of dead letters."""
+
+    dead_letters = serializers.ChoiceField(
+        choices=[word for word in DeadLetters.values if word != DeadLetters.KEEP],
+        help_text="discard: given up for good. move: owed to `move_to`, under the same event ids.",
+    )
+    move_to = serializers.RegexField(
+        "^[0-9]{1,18}$", required=False, help_text="For move: another endpoint of the subscriber."
+    )
+
+
+class DeleteIn(SettleIn):
+    """The query of a deletion."""
+
+    dead_letters = serializers.ChoiceField(
+        choices=DeadLetters.choices,
+        required=False,
+        default=DeadLetters.KEEP.value,
+        help_text="keep: they stay, and no alert counts them. discard or move need the scope deliveries:write too.",
+    )
+
+
+class SettledOut(serializers.Serializer):
+    discarded = serializers.IntegerField()
+    moved = serializers.IntegerField(help_text="New deliveries to the other endpoint.")
+    had_already = serializers.IntegerField(help_text="Not sent twice: the other endpoint has or waits for the event.")
+    is_done = serializers.BooleanField(help_text="False: there are many; the rest is settled within minutes.")
 
 
 class RotationIn(ReasonIn):

@@ -6,7 +6,15 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 
-from delivery.states import SWITCHES, EndpointState, MissingField, RequestForm, RetryProfile, SignatureScheme
+from delivery.states import (
+    SWITCHES,
+    DeadLetters,
+    EndpointState,
+    MissingField,
+    RequestForm,
+    RetryProfile,
+    SignatureScheme,
+)
 from kernel.secrets import EncryptedJSONField, EncryptedTextField
 
 
@@ -87,6 +95,17 @@ class Endpoint(models.Model):
         null=True, blank=True, editable=False, help_text="Held after repeated refusals."
     )
     deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
+    dead_letters = models.CharField(
+        max_length=7,
+        choices=DeadLetters.choices,
+        default=DeadLetters.KEEP,
+        db_default=DeadLetters.KEEP,
+        editable=False,
+        help_text="Once it is deleted.",
+    )
+    dead_letters_to = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="+", db_index=False, editable=False
+    )
     hold_reason = models.CharField(max_length=200, blank=True, editable=False)
     is_held = models.GeneratedField(  # the claim's one test
         expression=Q(paused_at__isnull=False)  # type: ignore[arg-type]  # a Q is an expression, the stubs forgot
