@@ -136,8 +136,12 @@ def left_out_words(number: int) -> str:
     """Of a redrive, what is left out because its endpoint was deleted; "" where nothing is."""
     if not number:
         return ""
-    one, more = "dead letter is left out: its endpoint was", "dead letters are left out: their endpoints were"
-    return f"{number:,} {one if number == 1 else more} deleted. They can be discarded, or moved to another endpoint."
+    if number == 1:
+        return "1 dead letter is left out: its endpoint was deleted. It can be discarded, or moved to another endpoint."
+    words = (
+        "dead letters are left out: their endpoints were deleted. They can be discarded, or moved to another endpoint."
+    )
+    return f"{number:,} {words}"
 
 
 def burnt_by_refusals(endpoint: Endpoint) -> list[int]:

@@ -65,11 +65,11 @@ def wish(request: HttpRequest, form: dict[str, Any]) -> dict[str, Any]:
 def told(done: Settled) -> str:
     """What became of them, in a sentence; "" where nothing was done."""
     parts = [
-        f"{number:,} dead letters {words}"
+        f"{number:,} dead letter{' was' if number == 1 else 's were'} {words}"
         for number, words in (
-            (done.discarded, "were discarded"),
-            (done.moved, "were moved"),
-            (done.had_already, "were there already and are not sent twice"),
+            (done.discarded, "discarded"),
+            (done.moved, "moved"),
+            (done.had_already, "there already and not sent twice"),
         )
         if number
     ]
