@@ -89,6 +89,17 @@ VARIABLES: tuple[Variable, ...] = (
         "Bytes of large payloads (each above 64 KiB) one delivery worker holds at once; a larger one goes alone.",
         str(64 * 1024 * 1024),
     ),
+    Variable(
+        "EVENT_MAX_BYTES",
+        "Largest event that a caller may publish, as it is sent; what is stored already is sent whatever it has.",
+        str(256 * 1024),
+    ),
+    Variable("ENDPOINTS_PER_SUBSCRIBER", "Endpoints that one subscriber may have, the operators too.", "50"),
+    Variable(
+        "DELIVERIES_PER_CALL",
+        "Deliveries (events times the endpoints that want them) that one call which publishes several events may make.",
+        "10000",
+    ),
     Variable("PROVIDER_ALLOWED_NETWORKS", "Comma-separated private networks that job providers may live in."),
     Variable("INBOUND_MAX_BYTES", "Largest provider webhook that is accepted.", str(5 * 1024 * 1024)),
     Variable(
@@ -154,6 +165,14 @@ def read_int(name: str) -> int:
         return int(value)
     except ValueError:
         raise ImproperlyConfigured(f"{name} must be a whole number, not {value!r}.") from None
+
+
+def read_positive(name: str) -> int:
+    """A whole number that counts something: a nought would not mean "no limit" but "nothing at all"."""
+    value = read_int(name)
+    if value < 1:
+        raise ImproperlyConfigured(f"{name} must be 1 or more, not {value}.")
+    return value
 
 
 def read_list(name: str) -> list[str]:

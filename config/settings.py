@@ -83,6 +83,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "kernel.api.body_caps.RefuseLargeBodiesMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
@@ -173,7 +174,7 @@ SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_HTTPONLY = True
 X_FRAME_OPTIONS = "DENY"
 CSRF_TRUSTED_ORIGINS = [PUBLIC_BASE_URL] if PUBLIC_BASE_URL else []
-DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # the largest API body; inbound webhooks have their own, smaller cap
+DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # the largest body of all; most doors take less (BODY_CAPS)
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000  # a selection of ten thousand rows in the admin
 
 
@@ -278,6 +279,9 @@ DELIVERY_CA_FILE = env.read("DELIVERY_CA_FILE")
 DELIVERY_MAX_IN_FLIGHT = env.read_int("DELIVERY_MAX_IN_FLIGHT")
 DELIVERY_MAX_BYTES_IN_FLIGHT = env.read_int("DELIVERY_MAX_BYTES_IN_FLIGHT")
 DELIVERY_MAX_WAITING = env.read_int("DELIVERY_MAX_WAITING")
+EVENT_MAX_BYTES = env.read_positive("EVENT_MAX_BYTES")
+ENDPOINTS_PER_SUBSCRIBER = env.read_positive("ENDPOINTS_PER_SUBSCRIBER")
+DELIVERIES_PER_CALL = env.read_positive("DELIVERIES_PER_CALL")
 ATTEMPT_RETENTION_DAYS = env.read_int("ATTEMPT_RETENTION_DAYS")
 EVENT_RETENTION_DAYS = env.read_int("EVENT_RETENTION_DAYS")
 DEAD_LETTER_RETENTION_DAYS = max(14, env.read_int("DEAD_LETTER_RETENTION_DAYS"))
@@ -294,6 +298,19 @@ SANDBOX_WEBHOOK_SECRET = env.read("SANDBOX_WEBHOOK_SECRET")
 SANDBOX_RECEIVER_URL = env.read("SANDBOX_RECEIVER_URL").rstrip("/")
 if SANDBOX_PROVIDER_URL:  # the simulated provider lives on this machine
     PROVIDER_ALLOWED_NETWORKS += parse_networks("127.0.0.0/8")
+
+# The most bytes of a body that each door takes; the first prefix that fits counts. Beyond: 413.
+_ONE_EVENT = 4 * EVENT_MAX_BYTES + 64 * 1024  # JSON may come in with escapes and spaces that do not go out
+BODY_CAPS = {
+    "/webhooks/": INBOUND_MAX_BYTES,
+    "/api/v1/events/bulk": max(8 * 1024 * 1024, _ONE_EVENT),
+    "/api/v1/events": _ONE_EVENT,
+    "/api/v1/endpoints": max(1024 * 1024, _ONE_EVENT),  # templates, certificates, ten thousand ids, an event to preview
+    "/api/v1/batches": DATA_UPLOAD_MAX_MEMORY_SIZE,
+    "/api/v1/tasks": 1024 * 1024,
+    "/api/": 256 * 1024,
+    "/": 4 * 1024 * 1024,  # forms, and selections of ten thousand rows
+}
 
 LIVE_ALLOWED_ORIGINS = env.read_list("LIVE_ALLOWED_ORIGINS")
 

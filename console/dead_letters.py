@@ -64,6 +64,7 @@ def _delivery(row: Delivery) -> dict[str, Any]:
         "fingerprint": row.fingerprint,
         "endpoint": str(row.endpoint_id),
         "host": row.endpoint.host,
+        "is_kept": row.endpoint.deleted_at is not None,
         "subscriber": row.endpoint.subscriber,
         "type": row.event.type,
         "outcome": row.last_outcome,

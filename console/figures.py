@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from console.health import heartbeat
 from console.models import Alert, Heartbeat
-from delivery.models import Endpoint, EndpointHealth
+from delivery.models import Endpoint, EndpointHealth, lean
 from delivery.states import BreakerState
 
 WORST_SHOWN = 5
@@ -19,7 +19,7 @@ WORST_SHOWN = 5
 def worst_endpoints() -> list[dict[str, Any]]:
     """The endpoints with the highest p95, and every one that is held, waits, or whose breaker is not closed."""
     now = timezone.now()
-    rows = EndpointHealth.objects.select_related("endpoint").filter(endpoint__deleted_at=None)
+    rows = lean(EndpointHealth.objects.select_related("endpoint").filter(endpoint__deleted_at=None), "endpoint__")
     is_troubled = ~Q(breaker_state=BreakerState.CLOSED) | Q(endpoint__is_held=True) | Q(throttled_until__gt=now)
     troubled = list(rows.filter(is_troubled).order_by("-pk")[:10])
     slow = list(rows.filter(p95_ms__isnull=False).order_by("-p95_ms")[:WORST_SHOWN])

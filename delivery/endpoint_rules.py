@@ -25,14 +25,23 @@ from delivery.policy.certificates import (
 from delivery.policy.headers import HeaderRefused, check_headers
 from delivery.policy.outcomes import BodyRule
 from delivery.policy.postback import Template, TemplateInvalid, check_template
+from delivery.policy.quotas import (
+    MAX_BODY_RULE,
+    MAX_CERTIFICATES,
+    MAX_DELAYS,
+    MAX_EVENT_TYPE,
+    MAX_EVENT_TYPES,
+    MAX_PEM,
+    MAX_TEMPLATE,
+    MAX_TRANSIENT_CODES,
+    MAX_URL,
+)
 from delivery.states import MissingField, RequestForm, RetryProfile
 from kernel.network.addresses import AddressRefused, Target, check_url
 from kernel.network.lookup import LookupFailed, NameNotFound, within
 from kernel.secrets import unreadable_fields
 
 LOOKUP_SECONDS = 2.0
-MAX_TEMPLATE = 64 * 1024
-MAX_BODY_RULE = 4_000
 
 _ONE_LINE = re.compile(r"[\x20-\x7e]*")
 EVENT_TYPE = re.compile(r"\*|[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*(\.\*)?")
@@ -130,6 +139,8 @@ def _target(url: str) -> Target:
 
 def _url(value: str | None, whole: dict[str, Any]) -> str:
     value = (value or "").strip()
+    if len(value) > MAX_URL:
+        raise Refused("too_long", f"A URL may have at most {MAX_URL:,} characters.")
     if not value:
         raise Refused("required", "Say where the events go: a URL that starts with https://.")
     if whole.get("request_form") == RequestForm.POSTBACK:
@@ -151,13 +162,18 @@ def _check_template(url: str, whole: dict[str, Any]) -> None:
 
 def _body_template(value: str, _whole: dict[str, Any]) -> str:
     if len(value) > MAX_TEMPLATE:
-        raise Refused("too_long", "A body template may have at most 64 KiB.")
+        raise Refused("too_long", f"A body template may have at most {MAX_TEMPLATE:,} characters.")
     return value
 
 
 def _event_types(value: list[str], _whole: dict[str, Any]) -> list[str]:
+    if len(value) > MAX_EVENT_TYPES:
+        words = f"An endpoint may name at most {MAX_EVENT_TYPES} types: let task.* stand for many, or * for all."
+        raise Refused("too_many", words)
     wanted = list(dict.fromkeys(text.strip() for text in value if text.strip()))
     for text in wanted:
+        if len(text) > MAX_EVENT_TYPE:
+            raise Refused("too_long", f"A type has at most {MAX_EVENT_TYPE} characters, so nothing longer can match.")
         if not EVENT_TYPE.fullmatch(text):
             raise Refused("bad_event_type", f"{text[:60]!r} is no event type. Write task.succeeded, task.* or *.")
     return wanted
@@ -186,6 +202,8 @@ def _body_rule(value: Any, _whole: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _transient_codes(value: list[int], _whole: dict[str, Any]) -> list[int]:
+    if len(value) > MAX_TRANSIENT_CODES:
+        raise Refused("too_many", f"At most {MAX_TRANSIENT_CODES} status codes.")
     for code in value:
         if not (400 <= code <= 499 or code in (501, 505)) or code in (410, 429):
             raise Refused("bad_status_code", f"{code} cannot be excepted: only 4xx (but 410, 429), 501 and 505 can.")
@@ -193,8 +211,8 @@ def _transient_codes(value: list[int], _whole: dict[str, Any]) -> list[int]:
 
 
 def _retry_delays(value: list[int], _whole: dict[str, Any]) -> list[int]:
-    if len(value) > 50 or any(not 0 <= seconds <= 7 * 86_400 for seconds in value):
-        raise Refused("bad_retry_delays", "At most 50 delays, each of 0 to 604,800 seconds (a week).")
+    if len(value) > MAX_DELAYS or any(not 0 <= seconds <= 7 * 86_400 for seconds in value):
+        raise Refused("bad_retry_delays", f"At most {MAX_DELAYS} delays, each of 0 to 604,800 seconds (a week).")
     return value
 
 
@@ -214,8 +232,17 @@ def _one_line(value: str, _whole: dict[str, Any]) -> str:
     return value
 
 
-def _client_certificate(value: str, _whole: dict[str, Any]) -> str:
+def _pem(value: str | None) -> str:
+    """Trimmed, and looked at for its length before anybody reads it."""
     value = (value or "").strip()
+    if len(value) > MAX_PEM or value.count("-----BEGIN ") > MAX_CERTIFICATES:
+        words = f"At most {MAX_PEM // 1024} KiB and {MAX_CERTIFICATES} certificates: leave out what the receiver does"
+        raise Refused("too_long", f"{words} not need.")
+    return value
+
+
+def _client_certificate(value: str, _whole: dict[str, Any]) -> str:
+    value = _pem(value)
     if value:
         try:
             check_client_certificate(value)
@@ -225,6 +252,7 @@ def _client_certificate(value: str, _whole: dict[str, Any]) -> str:
 
 
 def _ca_certificate(value: str, _whole: dict[str, Any]) -> str:
+    value = _pem(value)
     if value:
         try:
             certificates_of(value)

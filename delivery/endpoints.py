@@ -15,6 +15,7 @@ import time
 from typing import Any
 
 import structlog
+from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -22,21 +23,27 @@ from django.utils import timezone
 from delivery import dead_letters, endpoint_rules, events, lifecycle
 from delivery.endpoint_changes import changed, locked, look_again, save
 from delivery.endpoint_rotation import SECRET_OVERLAP, end_secret, rotate_secret, secret_for
+from delivery.endpoint_rules import InvalidEndpoint
 from delivery.endpoint_throttle import NO_THROTTLE, fix_rate, forget_health, lift_throttle
 from delivery.engine import waiting
 from delivery.engine.wake import wake
 from delivery.errors import WrongState
-from delivery.models import Delivery, Endpoint, EndpointHealth, Event
+from delivery.maintenance import leftovers
+from delivery.maintenance.leftovers import DELETED, Settled
+from delivery.models import Delivery, Endpoint, EndpointHealth, Event, lean
 from delivery.policy import retry
 from delivery.replays import TEST_EVENT, Replayed, replay
+from delivery.states import DeadLetters
 from kernel import correlation
 from kernel.live_hints import touched
+from kernel.locks import one_at_a_time
 from kernel.secrets import unreadable_fields
 
 __all__ = [
     "NO_THROTTLE",
     "SECRET_OVERLAP",
     "Replayed",
+    "Settled",
     "WrongState",
     "create",
     "delete",
@@ -46,15 +53,17 @@ __all__ = [
     "gives_up",
     "lift_throttle",
     "pause",
+    "refuse_one_more",
     "replay",
     "resume",
     "rotate_secret",
     "send_test",
+    "settle_dead_letters",
     "update",
 ]
 
 CANCEL_BUDGET_SECONDS = 10.0
-DELETED = "its endpoint was deleted"
+WISH = ("dead_letters", "dead_letters_to")
 PAUSED_BEFORE = "paused by a person before that"
 
 log = structlog.get_logger(__name__)
@@ -63,12 +72,13 @@ log = structlog.get_logger(__name__)
 def create(*, actor: str, reason: str = "", secret: str = "", signature_scheme: str = "v1", **values: Any) -> Endpoint:
     """A new endpoint with its health row and a secret (brought along, or made by us; it is on the returned object).
 
-    Raises InvalidEndpoint, whose `errors` name each field.
+    Raises InvalidEndpoint, whose `errors` name each field, and WrongState where the subscriber has as many as it may.
     """
     values.setdefault("url", "")
     cleaned = endpoint_rules.clean(values)
     secret, public_key = secret_for(secret, signature_scheme)
     with transaction.atomic():
+        refuse_one_more(cleaned.get("subscriber", ""))
         endpoint = Endpoint.objects.create(
             **cleaned,
             signature_scheme=signature_scheme,
@@ -79,6 +89,21 @@ def create(*, actor: str, reason: str = "", secret: str = "", signature_scheme: 
         EndpointHealth.objects.create(endpoint=endpoint, cooldown_seconds=endpoint.breaker_cooldown_seconds)
         changed(endpoint, "create", actor, reason)
     return endpoint
+
+
+def refuse_one_more(subscriber: str) -> None:
+    """Each event of a subscriber is compared with all its endpoints and owed to those that want it. Two who create at
+    the same moment are counted one after the other."""
+    one_at_a_time("endpoint.create", subscriber)
+    count, most = (
+        Endpoint.objects.filter(subscriber=subscriber, deleted_at=None).count(),
+        settings.ENDPOINTS_PER_SUBSCRIBER,
+    )
+    if count < most:
+        return
+    whose = f"Subscriber {subscriber!r} has" if subscriber else "The operators have"
+    words = f"{whose} {count} endpoints, and may have {most}. Delete one, or raise ENDPOINTS_PER_SUBSCRIBER."
+    raise WrongState(words, code="too_many_endpoints")
 
 
 def update(endpoint: Endpoint | int, changes: dict[str, Any], *, actor: str, reason: str = "") -> Endpoint:
@@ -177,27 +202,66 @@ def enable(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> Endpoin
     return current
 
 
-def delete(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> int:
-    """Marks it deleted at once (nothing is sent any more) and cancels what waits for it, in chunks, for at most 10 s.
+def delete(
+    endpoint: Endpoint | int,
+    *,
+    actor: str,
+    reason: str = "",
+    dead_letters: str = DeadLetters.KEEP,
+    move_to: int | None = None,
+) -> Settled:
+    """Marks it deleted at once (nothing is sent any more), cancels what waits for it and settles its dead letters:
+    kept, discarded, or moved to the endpoint `move_to`. In chunks, for at most 10 s; a sweep does the rest.
 
-    Returns how many were cancelled; a sweep does the rest. The row stays: deliveries point to it.
+    Raises InvalidEndpoint where they cannot go there. The row stays: deliveries point to it.
     """
     with transaction.atomic():
         current = locked(endpoint)
+        _wish(current, dead_letters, move_to)
         current.deleted_at = timezone.now()
         current.secret, current.earlier_secrets = "", None
         current.hold_reason = DELETED
         lost = unreadable_fields(current)  # nobody will mend them any more
         for name in lost:
             setattr(current, name, None if name == "headers" else "")
-        save(current, "deleted_at", "hold_reason", "secret", "earlier_secrets", *lost)
-        changed(current, "delete", actor, reason)
-    cancelled, deadline = 0, time.monotonic() + CANCEL_BUDGET_SECONDS
-    while chunk := lifecycle.cancel_for_endpoint(current.pk, actor=actor, reason=DELETED):
-        cancelled += chunk
-        if time.monotonic() > deadline:
-            break
-    return cancelled
+        save(current, "deleted_at", "hold_reason", "secret", "earlier_secrets", *WISH, *lost)
+        changed(current, "delete", actor, reason, dead_letters=dead_letters, move_to=move_to)
+    return leftovers.settle(current.pk, actor=actor, reason=reason, budget_seconds=CANCEL_BUDGET_SECONDS)
+
+
+def settle_dead_letters(
+    endpoint: Endpoint | int, *, actor: str, reason: str = "", dead_letters: str, move_to: int | None = None
+) -> Settled:
+    """What was kept when the endpoint was deleted is discarded or moved after all. Raises WrongState for a live one."""
+    pk = endpoint if isinstance(endpoint, int) else endpoint.pk
+    with transaction.atomic():
+        current: Endpoint = lean(Endpoint.objects.select_for_update(no_key=True)).get(pk=pk)
+        if current.deleted_at is None:
+            raise WrongState("This endpoint is not deleted: redrive or discard its dead letters.")
+        _wish(current, dead_letters, move_to)
+        current.save(update_fields=[*WISH, "updated_at"])
+        changed(current, "settle_dead_letters", actor, reason, dead_letters=dead_letters, move_to=move_to)
+    return leftovers.settle(current.pk, actor=actor, reason=reason, budget_seconds=CANCEL_BUDGET_SECONDS)
+
+
+def _wish(current: Endpoint, dead_letters: str, move_to: int | None) -> None:
+    """Judge what is to become of its dead letters, and note it. Another subscriber's endpoint is told like none."""
+    if dead_letters not in DeadLetters.values:
+        raise _bad("dead_letters", "unknown_choice", f"Use one of {', '.join(DeadLetters.values)}.")
+    if dead_letters == DeadLetters.MOVE and move_to is None:
+        raise _bad("move_to", "required", "Say where to move them: another endpoint's id.")
+    if dead_letters != DeadLetters.MOVE and move_to is not None:
+        raise _bad("move_to", "not_moved", "Dead letters go there only if dead_letters is move.")
+    if move_to == current.pk:
+        raise _bad("move_to", "same_endpoint", "They are this endpoint's own: name another one.")
+    others = Endpoint.objects.filter(subscriber=current.subscriber, deleted_at=None)
+    if move_to is not None and not others.filter(pk=move_to).exists():
+        raise _bad("move_to", "unknown_endpoint", "The subscriber has no such endpoint.")
+    current.dead_letters, current.dead_letters_to_id = dead_letters, move_to
+
+
+def _bad(field: str, code: str, detail: str) -> InvalidEndpoint:
+    return InvalidEndpoint([{"field": field, "code": code, "detail": detail}])
 
 
 def send_test(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> Delivery:

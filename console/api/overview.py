@@ -22,6 +22,7 @@ from console.health import database
 from console.models import Alert
 from delivery import dead_letters as delivery_side
 from delivery import stats as delivery_stats
+from delivery.models import lean
 from kernel.api.problems import BadInput, Conflict
 from kernel.auth import HasScope, Scope, allows, caller_of, need
 from kernel.filters import bad_field, refuse_empty, refuse_unknown
@@ -115,7 +116,7 @@ def _both_sides(request: Request) -> tuple[QuerySet | None, QuerySet | None]:
             status_code=_number(asked, "status_code"),
             group=asked.get("fingerprint"),
         ).select_related("endpoint", "event")
-        deliveries = deliveries.defer("event__payload")
+        deliveries = lean(deliveries.defer("event__payload"), "endpoint__")
     if side != dead_letters.DELIVERY and not DELIVERY_ONLY & asked.keys() and allows(request, Scope.TASKS_READ):
         tasks = task_side.dead_letters(
             subscriber, asked.get("kind"), asked.get("error_code"), _number(asked, "batch"), asked.get("fingerprint")

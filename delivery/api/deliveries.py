@@ -16,6 +16,7 @@ from rest_framework.response import Response
 from delivery import lifecycle
 from delivery.api.base import ApiViews, need
 from delivery.api.serializers import AttemptOut, DeliveryOut, ReasonIn
+from delivery.dead_letters import KEPT
 from delivery.errors import WrongState
 from delivery.models import Attempt, Delivery
 from delivery.policy.outcomes import Outcome
@@ -124,7 +125,8 @@ class DeliveryViews(ListModelMixin, RetrieveModelMixin, ApiViews):
     def _verb(self, verb: Any, done: str) -> Response:
         reason, delivery = self._reason(), self.get_object()
         if not verb([delivery.pk], actor=self.actor(), reason=reason):
-            raise WrongState(
-                f"This delivery is {delivery.get_state_display()}, or its endpoint was deleted, so it cannot be {done}."
-            )
+            now = self.get_object()
+            if now.state == State.DEAD_LETTER:
+                raise WrongState(KEPT, code="endpoint_deleted")
+            raise WrongState(f"This delivery is {now.get_state_display()}, so it cannot be {done}.")
         return Response(self.get_serializer(self.get_object()).data)

@@ -12,6 +12,7 @@ from rest_framework import serializers
 from delivery import events, labels
 from delivery.models import Attempt, Delivery, Event
 from delivery.policy.outcomes import EXPLANATIONS, Outcome
+from delivery.policy.quotas import EVENTS_PER_CALL
 from delivery.states import AWAITS_TURN, WAITING_STATES
 from kernel.parsing import shown_loads
 
@@ -54,7 +55,7 @@ class EventIn(Strict):
 
 
 class BulkIn(Strict):
-    events = EventIn(many=True, min_length=1, max_length=1_000)  # type: ignore[call-arg]
+    events = EventIn(many=True, min_length=1, max_length=EVENTS_PER_CALL)  # type: ignore[call-arg]
 
 
 class EventAccepted(serializers.ModelSerializer):
