@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tasks import providers
 from tasks.engine import clock, lifecycle
 from tasks.external import adoption, fetching, starting
 from tasks.external.reconcile import time_out
@@ -17,6 +18,7 @@ from tasks.providers.sandbox import client
 from tasks.states import Cause, JobState, State
 from tasks.submit import submit, submit_batch
 from tasks.tests import drive
+from tasks.tests.conftest import KEY, SECRET
 
 pytestmark = pytest.mark.django_db
 SCORE = {"business": {"name": "Bar"}}
@@ -134,6 +136,18 @@ def test_a_start_that_may_have_been_obeyed_is_looked_for_and_its_kind_is_held(pr
     assert task.jobs.get().state == JobState.SUBMITTING
     policy = KindPolicy.objects.get(kind="scoring")
     assert policy.hold_reason == "outcome_unknown" and policy.held_until > clock.now() - timedelta(seconds=1)
+
+
+def test_a_start_that_hangs_is_looked_for_and_its_kind_is_held(sandbox: Any, monkeypatch: Any) -> None:
+    sandbox.faults(start_timeout=1.0, hang_ms=3000)
+    hasty = client.SandboxProvider(sandbox.url, KEY, SECRET, call_seconds=0.3)
+    task = submit("scoring", SCORE, caller="t")
+    with monkeypatch.context() as patch:
+        patch.setattr(providers, "get", lambda _name: hasty)
+        started()
+    task.refresh_from_db()
+    assert (task.state, task.error_code) == (State.RUNNING, "outcome_unknown")
+    assert KindPolicy.objects.get(kind="scoring").hold_reason == "outcome_unknown"
 
 
 def unanswered_round(now: Any) -> Any:
