@@ -22,7 +22,7 @@ from tasks import kinds, providers
 from tasks.engine import backoff, lifecycle
 from tasks.engine.unit_of_work import UnitOfWork
 from tasks.external import kept
-from tasks.models import ExternalJob, Task
+from tasks.models import ExternalJob, Task, Transition
 from tasks.providers import results
 from tasks.providers.base import (
     AnswerTooLarge,
@@ -151,8 +151,7 @@ def _problem(fetch: Fetch, result: Any) -> str:
 def _not_fetched(unit: UnitOfWork, task: Task, job: ExternalJob, error: ProviderError) -> None:
     if isinstance(error, BadAnswer):
         kept.keep(job, error.raw, error.detail)
-    waited = unit.now - (job.finished_at or unit.now)
-    if isinstance(error, Gone) or (isinstance(error, NotThere) and waited > GRACE):
+    if isinstance(error, Gone) or (isinstance(error, NotThere) and unit.now - _asked_since(unit, task, job) > GRACE):
         unit.job(job, state=JobState.LOST, error_text=error.detail)
         text = f"The job is finished, but its result cannot be had any more. {error.detail}"
         lifecycle.fail(unit, task, code="result_lost", text=text)
@@ -169,6 +168,14 @@ def _not_fetched(unit: UnitOfWork, task: Task, job: ExternalJob, error: Provider
             error_code=error.code,
             error_text=error.detail[:2000],
         )
+
+
+def _asked_since(unit: UnitOfWork, task: Task, job: ExternalJob) -> datetime:
+    """From when on a result that is not there is waited for: the end of its job, or a redrive that asks for it again."""
+    finished = job.finished_at or unit.now
+    again = Transition.objects.filter(task=task, to_state=State.FETCHING, reason="redriven").order_by("-id")
+    redriven = again.values_list("at", flat=True).first() if task.redrive_count else None
+    return max(finished, redriven) if redriven else finished
 
 
 def _for_good(task: Task, error: ProviderError) -> str:

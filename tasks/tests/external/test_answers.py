@@ -344,6 +344,16 @@ def test_a_redrive_fetches_a_result_again_that_is_paid_for(provider: Any, make_t
     assert drive.path(task)[0] == ("fetching", "redriven")
 
 
+def test_a_result_asked_for_again_has_its_time_again_before_it_counts_as_lost(provider: Any, make_task: Any) -> None:
+    task = make_task(State.DEAD_LETTER, job=JobState.SUCCEEDED, job_id="j1", error_code="result_unreadable")
+    ExternalJob.objects.update(finished_at=clock.now() - timedelta(hours=5))
+    provider.answer(RESULT, (404, {}, b""), GOOD)
+    lifecycle.redrive([task.pk], actor="me", reason="mended")
+    task = fetched(task)
+    assert (task.state, task.error_code) == (State.FETCHING, "not_there")
+    assert fetched(task).state == State.SUCCEEDED and task.jobs.count() == 1
+
+
 @pytest.mark.parametrize(("code", "job"), [("result_unreadable", JobState.LOST), ("timed_out", JobState.FAILED)])
 def test_a_redrive_starts_anew_where_there_is_nothing_to_fetch(make_task: Any, code: str, job: JobState) -> None:
     task = make_task(State.DEAD_LETTER, job=job, job_id="j1", error_code=code)
