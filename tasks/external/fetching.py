@@ -171,7 +171,7 @@ def _not_fetched(unit: UnitOfWork, task: Task, job: ExternalJob, error: Provider
 
 
 def _asked_since(unit: UnitOfWork, task: Task, job: ExternalJob) -> datetime:
-    """From when on a result that is not there is waited for: the end of its job, or a redrive that asks for it again."""
+    """From when on a result that is not there is waited for: the end of its job, or a redrive that asks again."""
     finished = job.finished_at or unit.now
     again = Transition.objects.filter(task=task, to_state=State.FETCHING, reason="redriven").order_by("-id")
     redriven = again.values_list("at", flat=True).first() if task.redrive_count else None
