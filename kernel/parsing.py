@@ -153,6 +153,50 @@ def tolerant_loads(raw: bytes) -> Any:
     return _mended(value) if "\\u" in text else value
 
 
+def mended_loads(raw: bytes) -> tuple[Any, int]:
+    """UTF-8 JSON, and in how many texts of it NUL or half a character was `REPLACED`. Otherwise as `strict_loads`.
+
+    For what has been paid for and comes once: what no text may hold must not cost the rest.
+    """
+    try:
+        return strict_loads(raw), 0
+    except HostileJSON as error:
+        refused = error
+    try:
+        text = raw.decode("utf-8")
+        hooks: Any = {"parse_constant": _no_constant, "object_pairs_hook": _unique_keys}
+        value = json.loads(text, parse_float=exact_numbers.finite, strict=False, **hooks)
+    except (ValueError, RecursionError):
+        raise refused from None
+    if is_too_deep(value):
+        raise refused
+    replaced = _count_unstorable(value)
+    mended = _mended(value)
+    if not replaced or _has_clash(value, mended):
+        raise refused
+    return mended, replaced
+
+
+def _count_unstorable(value: Any) -> int:
+    """Of something that is not too deep."""
+    if isinstance(value, str):
+        return 1 if _UNSTORABLE.search(value) else 0
+    if isinstance(value, list):
+        return sum(map(_count_unstorable, value))
+    if isinstance(value, dict):
+        return sum(map(_count_unstorable, value)) + sum(map(_count_unstorable, value.values()))
+    return 0
+
+
+def _has_clash(value: Any, mended: Any) -> bool:
+    """Whether two keys of one object have become the same, so that something would be missing."""
+    if isinstance(value, list):
+        return any(map(_has_clash, value, mended))
+    if isinstance(value, dict):
+        return len(value) != len(mended) or any(map(_has_clash, value.values(), mended.values()))
+    return False
+
+
 def _clear_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from django.db import models
 from django.db.models import Q
 
-from kernel.json_fields import ShownJSONField
+from kernel.json_fields import ShownJSONField, TextBytes
 from tasks.states import (
     BATCH_OUTCOMES,
     FINAL_STATES,
@@ -68,6 +68,13 @@ class Task(models.Model):
     progress = models.PositiveSmallIntegerField(default=0, help_text="0 to 100.")
     input = ShownJSONField()
     result = ShownJSONField(null=True, blank=True)
+    # Lists carry these instead of the bodies. By the database itself: they cannot part, whoever writes the row.
+    input_bytes = models.GeneratedField(
+        expression=TextBytes("input"), output_field=models.IntegerField(null=True), db_persist=True
+    )
+    result_bytes = models.GeneratedField(
+        expression=TextBytes("result"), output_field=models.IntegerField(null=True), db_persist=True
+    )
     error_code = models.CharField(max_length=60, blank=True)
     error_text = models.TextField(blank=True)
     attempt_count = models.PositiveSmallIntegerField(default=0, help_text="External jobs or runs begun so far.")
@@ -178,6 +185,23 @@ class ExternalJob(models.Model):
 
     def __str__(self) -> str:
         return f"{self.provider} job {self.job_id or '(starting)'}"
+
+
+class KeptAnswer(models.Model):
+    """What a provider sent as a job's result, byte for byte, where it could not be used as it came.
+
+    In a table of its own, so that no list of jobs can carry it.
+    """
+
+    job = models.OneToOneField(ExternalJob, on_delete=models.CASCADE, related_name="kept_answer")
+    body = models.BinaryField()
+    body_bytes = models.PositiveIntegerField(help_text="How many came.")
+    is_cut = models.BooleanField(default=False, help_text="Whether more came than is kept.")
+    note = models.TextField(blank=True, help_text="What was wrong with it.")
+    received_at = models.DateTimeField(auto_now=True)
+
+    def __str__(self) -> str:
+        return f"{self.body_bytes:,} bytes of {self.job}"
 
 
 class Transition(models.Model):

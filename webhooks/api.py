@@ -135,7 +135,8 @@ class InboundEventViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, view
 
     def get_queryset(self) -> QuerySet[InboundEvent]:
         bound = caller_of(self.request).subscriber
-        events = InboundEvent.objects.all() if self.action == "retrieve" else InboundEvent.objects.defer("body")
+        events = InboundEvent.objects.all()
+        events = events if self.action == "retrieve" else events.defer("body", "headers")
         return events if bound is None else events.filter(subscribers__contains=[bound])
 
     def get_serializer_class(self) -> type[serializers.BaseSerializer]:

@@ -25,6 +25,7 @@ from kernel.network.addresses import AddressRefused, Networks, judge, split_url
 from kernel.network.lookup import LookupFailed, NameNotFound, within
 
 CHUNK_BYTES = 64 * 1024
+MAX_BODY_BYTES = 32 * 1024 * 1024  # of a provider's answer, decompressed
 
 
 class CallFailed(requests.RequestException):
@@ -234,17 +235,24 @@ class ProviderSession(requests.Session):
 
 
 def _read_whole(response: requests.Response, limit: int, call: _Call) -> requests.Response:
+    said = response.headers.get("content-length", "")
+    if said.isascii() and said.isdigit() and (len(said) > 15 or int(said) > limit):  # compressed, it is larger still
+        raise _too_large(response, limit, call, f"says that it has {said[:15]} bytes")
     body = bytearray()
     for chunk in response.raw.stream(CHUNK_BYTES, decode_content=True):
         body += chunk
         if len(body) > limit:
-            response.raw.close()
-            raise call.fail(BodyTooLarge(f"The answer is larger than {limit} bytes.", maybe_sent=True))
+            raise _too_large(response, limit, call, "goes on")
     if call.expired:  # a body without a length ends silently when the watchdog cuts the socket
         raise DeadlineExceeded("", maybe_sent=True)
     response._content = bytes(body)
     response._content_consumed = True  # type: ignore[attr-defined]
     return response
+
+
+def _too_large(response: requests.Response, limit: int, call: _Call, how: str) -> CallFailed:
+    response.raw.close()
+    return call.fail(BodyTooLarge(f"The answer is larger than the {limit:,} bytes we take: it {how}.", maybe_sent=True))
 
 
 def _typed(error: Exception, call: _Call) -> CallFailed:
@@ -276,7 +284,7 @@ def provider_session(
     *,
     allowed_networks: Networks = (),
     total_seconds: float = 30.0,
-    max_body_bytes: int = 32 * 1024 * 1024,
+    max_body_bytes: int = MAX_BODY_BYTES,
     ca_file: str | None = None,
     headers: dict[str, str] | None = None,
 ) -> ProviderSession:

@@ -64,7 +64,7 @@ def hold(kind: str, error: ProviderError, now: datetime) -> float:
         if policy is None:
             return 0.0
         policy.failure_count = min(policy.failure_count + 1, 1000)
-        seconds = backoff.hold_kind(policy.failure_count, getattr(error, "retry_after", None))
+        seconds = backoff.hold_kind(policy.failure_count, error.retry_after)
         policy.held_until = max(policy.held_until or now, now + timedelta(seconds=seconds))
         policy.hold_reason, policy.hold_text = error.code[:60], error.detail[:300]
         policy.save(update_fields=["failure_count", "held_until", "hold_reason", "hold_text"])

@@ -13,6 +13,7 @@ from config.environment import VARIABLES
 from delivery.policy.outcomes import EXPLANATIONS, Outcome
 from kernel.auth import Scope
 from tasks.kinds import KINDS
+from tasks.providers import answers
 
 TARGET = settings.BASE_DIR / "docs" / "reference.md"
 INTRO = """# Reference
@@ -56,6 +57,18 @@ def _kinds() -> str:
     return _table(("kind", "what it does", "input fields"), rows)
 
 
+def _answers() -> str:
+    calls = tuple(answers.Call)
+    rows = ((codes, *(means[call].value for call in calls)) for codes, means in answers.table())
+    return (
+        "*bad input* is for good: a dead letter at a start, and no new job for a result. *account* needs a person, "
+        "*too many* and *wait* end by themselves; at a start these three hold its kind, and no attempt is charged. "
+        "*unknown* may have been done: the kind is held, and the job is looked for before anything is started again. "
+        "*not there* of a result waits for two minutes, *gone* does not. An adapter may know better of its provider."
+        "\n\n" + _table(("status", *(call.value for call in calls)), rows)
+    )
+
+
 def reference() -> str:
     """The whole of docs/reference.md."""
     sections = (
@@ -66,6 +79,7 @@ def reference() -> str:
         ("States of an external job", _words(tasks.states.JobState)),
         ("What causes a transition", _words(tasks.states.Cause)),
         ("Reasons for ignoring a provider's word", _words(tasks.states.Reason)),
+        ("What a provider's answer means", _answers()),
         ("Verdicts on inbound calls", _words(webhooks.models.InboundVerdict)),
         ("Why an inbound call is turned away", _words(webhooks.models.Refusal)),
         ("States of a delivery", _words(delivery.states.State)),

@@ -68,6 +68,15 @@ def test_body_cap_counts_decompressed_bytes():
             session(max_body_bytes=1 << 20, total_seconds=5).get(server.url())
 
 
+def test_a_body_that_says_it_is_too_long_is_not_read():
+    for length in ("9999999", "9" * 40):
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n".encode()
+        with serving(answering(head + b"x" * 100)) as server:
+            with pytest.raises(http.BodyTooLarge, match="says that it has") as caught:
+                session(max_body_bytes=1 << 20, total_seconds=5).get(server.url())
+            assert "1,048,576 bytes" in caught.value.detail and caught.value.maybe_sent
+
+
 def test_a_redirect_is_an_answer_and_cookies_are_not_kept():
     with serving(answering(response("302 Found", "Location: http://127.0.0.1:1/", "Set-Cookie: a=b"))) as server:
         used = session()

@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from delivery.tests import wire
 from tasks import kinds
-from tasks.models import ExternalJob, KindPolicy, Schedule, ScheduleRun, Task
-from tasks.states import State
+from tasks.models import ExternalJob, KeptAnswer, KindPolicy, Schedule, ScheduleRun, Task
+from tasks.states import JobState, State
 from tasks.submit import submit_batch
 from tasks.tests.api.test_verbs import buried
 
@@ -217,3 +217,20 @@ def test_inputs_and_results_cannot_be_guessed_by_filtering(batch, lookup):
     assert client.get(f"{reverse('admin:tasks_task_changelist')}?{lookup}").status_code == 400
     linked = f"batch__id__exact={batch.pk}&state__exact=queued&kind=map_search"
     assert client.get(f"{reverse('admin:tasks_task_changelist')}?{linked}").status_code == 200
+
+
+def test_a_long_result_shows_its_beginning_and_where_the_whole_is(make_task):
+    task = make_task(State.SUCCEEDED, result={"text": "<b>" + "y" * 200_000 + "THE END"})
+    shown = visitor("view_task", "view_payload_task").get(page("tasks_task_change", task.pk)).content.decode()
+    assert "&lt;b&gt;yyy" in shown and "THE END" not in shown and len(shown) < 200_000
+    assert f"The beginning of {task.result_bytes:,} bytes" in shown and f"/api/v1/tasks/{task.pk}/result" in shown
+
+
+def test_what_a_provider_sent_is_shown_to_those_who_may_see_payloads(make_task):
+    task = make_task(State.DEAD_LETTER, job=JobState.SUCCEEDED, job_id="j", error_code="result_unreadable")
+    KeptAnswer.objects.create(job=task.jobs.get(), body=b"caf\xe9\x00<script>", body_bytes=13, note="Not UTF-8.")
+    shown = visitor("view_task", "view_payload_task").get(page("tasks_task_change", task.pk)).content.decode()
+    assert "caf\\xe9\\x00&lt;script&gt;" in shown and "Not UTF-8. 13 bytes came." in shown
+    assert f"/api/v1/tasks/{task.pk}/kept-answer" in shown
+    hidden = visitor("view_task").get(page("tasks_task_change", task.pk)).content.decode()
+    assert "caf" not in hidden and "What the provider sent" not in hidden
