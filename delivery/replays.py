@@ -21,6 +21,7 @@ from delivery.endpoint_rules import InvalidEndpoint
 from delivery.engine import outbox
 from delivery.engine.wake import wake
 from delivery.models import Delivery, Endpoint, Event, endpoint_label
+from delivery.policy.catalogue import ENDPOINT_TEST
 from delivery.states import WAITING_STATES, State
 from kernel import audit
 from kernel.live_hints import touched
@@ -30,7 +31,6 @@ LATELY = timedelta(days=1)  # what an endpoint got before that, it is meant to g
 MOST = 10_000
 CHUNK = 1_000
 READ_BYTES = 8 * 1024 * 1024  # of payloads at once, or a single one
-TEST_EVENT = "endpoint.test"
 
 log = structlog.get_logger(__name__)
 
@@ -74,7 +74,7 @@ def events_for(
     if types is not None and not types:
         return rows.none()
     rows = rows.filter(created_at__gte=since, created_at__lt=timezone.now() if until is None else until)
-    return rows.filter(of_types(endpoint.event_types if types is None else types)).exclude(type=TEST_EVENT)
+    return rows.filter(of_types(endpoint.event_types if types is None else types)).exclude(type=ENDPOINT_TEST)
 
 
 def of_types(wanted: Sequence[str]) -> Q:

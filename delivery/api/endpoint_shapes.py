@@ -13,6 +13,7 @@ from delivery.api.base import may_see_urls
 from delivery.api.serializers import ReasonIn, Strict
 from delivery.endpoint_rules import EVENT_TYPE
 from delivery.models import Endpoint
+from delivery.policy.catalogue import ENDPOINT_TEST
 from delivery.policy.postback import masked
 from delivery.states import EndpointState, MissingField, SignatureScheme, WaitReason
 from kernel.api.lists import CountedListField
@@ -214,7 +215,7 @@ class PreviewIn(Strict):
     """An event, recorded (`event`) or made up (`type`, `data`); and changes to the template not saved yet."""
 
     event = serializers.RegexField("^[0-9]{1,18}$", required=False)
-    type = serializers.CharField(required=False, default="endpoint.test", max_length=100)
+    type = serializers.CharField(required=False, default=ENDPOINT_TEST, max_length=100)
     data = serializers.DictField(required=False, default=dict)  # type: ignore[assignment]
     url = serializers.CharField(required=False, max_length=8000)
     method = serializers.ChoiceField(choices=["GET", "POST", "PUT"], required=False)
