@@ -15,7 +15,7 @@ from delivery.endpoint_rules import EVENT_TYPE
 from delivery.models import Endpoint
 from delivery.policy.catalogue import ENDPOINT_TEST
 from delivery.policy.postback import masked
-from delivery.states import EndpointState, MissingField, SignatureScheme, WaitReason
+from delivery.states import BreakerState, EndpointState, MissingField, SignatureScheme, WaitReason
 from kernel.api.lists import CountedListField
 from kernel.secrets import unreadable_fields
 
@@ -175,7 +175,7 @@ class ResumeIn(ReasonIn):
 
 
 class RotationIn(ReasonIn):
-    secret = serializers.CharField(required=False, default="", max_length=200)
+    secret = serializers.CharField(required=False, default="", allow_blank=True, max_length=200)
     signature_scheme = serializers.ChoiceField(choices=SignatureScheme.choices, required=False)
     overlap_seconds = serializers.IntegerField(min_value=0, max_value=30 * 86_400, required=False, default=86_400)
 
@@ -237,7 +237,7 @@ class PreviewOut(serializers.Serializer):
 class HealthOut(serializers.Serializer):
     state = serializers.CharField()
     hold_reason = serializers.CharField(allow_blank=True)
-    breaker = serializers.ChoiceField(choices=["closed", "open", "half_open"])
+    breaker = serializers.ChoiceField(choices=BreakerState.choices)
     consecutive_failures = serializers.IntegerField()
     threshold = serializers.IntegerField()
     opened_at = serializers.DateTimeField(allow_null=True)

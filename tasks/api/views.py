@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import mixins, serializers, viewsets
 from rest_framework.decorators import action
 from rest_framework.generics import get_object_or_404
@@ -61,6 +61,7 @@ class PayloadContext(viewsets.GenericViewSet):
         return tasks.defer("input", "result") if leaves_payloads_out(self.request) else tasks
 
 
+@extend_schema_view(retrieve=extend_schema(summary="Get a task"))
 class TaskViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadContext):
     """Tasks, newest first."""
 
@@ -73,11 +74,11 @@ class TaskViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadConte
     def get_queryset(self) -> QuerySet[Task]:
         return self._lean(narrow(Task.objects.all(), self.request))
 
-    @extend_schema(parameters=[PAYLOAD])
+    @extend_schema(summary="List tasks", parameters=[PAYLOAD])
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return super().list(request, *args, **kwargs)
 
-    @extend_schema(request=NEW_TASK, responses={202: TaskSerializer}, parameters=[IDEMPOTENCY])
+    @extend_schema(summary="Submit a task", request=NEW_TASK, responses={202: TaskSerializer}, parameters=[IDEMPOTENCY])
     @idempotent
     def create(self, request: Request) -> Response:
         """Submit a task. It is durable when this answers; follow it at `url`, by webhook, or live."""
@@ -94,13 +95,13 @@ class TaskViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadConte
             )
         return Response(self.get_serializer(task).data, status=202)
 
-    @extend_schema(responses=TimelineEntrySerializer(many=True), filters=False)
+    @extend_schema(summary="All that happened to it", responses=TimelineEntrySerializer(many=True), filters=False)
     @action(detail=True, pagination_class=None)
     def timeline(self, request: Request, pk: str) -> Response:
         """All that happened to the task: its transitions, external jobs, events and their deliveries, oldest first."""
         return Response([entry.shown() for entry in entries(self.get_object())])
 
-    @extend_schema(request=ReasonSerializer, responses={202: TaskSerializer})
+    @extend_schema(summary="Cancel a task", request=ReasonSerializer, responses={202: TaskSerializer})
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, pk: str) -> Response:
         """Stop the task. A job at a provider decides the race itself: `cancel_requested_at` is set until it answers."""
@@ -108,7 +109,7 @@ class TaskViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadConte
         words = lifecycle.cancel([self.get_object().pk], **_by(request))
         return self._after(int(pk), set(words.values()) <= {"cancelled", "cancelling"}, "cancelled")
 
-    @extend_schema(request=ReasonSerializer, responses={202: TaskSerializer})
+    @extend_schema(summary="Redrive a dead letter", request=ReasonSerializer, responses={202: TaskSerializer})
     @action(detail=True, methods=["post"])
     def redrive(self, request: Request, pk: str) -> Response:
         """Give a dead letter new attempts; its batch opens again."""
@@ -116,7 +117,7 @@ class TaskViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadConte
         moved = lifecycle.redrive([self.get_object().pk], **_by(request))
         return self._after(int(pk), bool(moved), "redriven: only dead letters are")
 
-    @extend_schema(request=ReasonSerializer, responses={202: TaskSerializer})
+    @extend_schema(summary="Discard a dead letter", request=ReasonSerializer, responses={202: TaskSerializer})
     @action(detail=True, methods=["post"])
     def discard(self, request: Request, pk: str) -> Response:
         """Close a dead letter that nobody wants any more; it becomes cancelled."""
@@ -131,6 +132,7 @@ class TaskViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadConte
         return Response(self.get_serializer(task).data, status=202)
 
 
+@extend_schema_view(list=extend_schema(summary="List batches"), retrieve=extend_schema(summary="Get a batch"))
 class BatchViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadContext):
     """Batches, newest first."""
 
@@ -143,7 +145,9 @@ class BatchViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadCont
     def get_queryset(self) -> QuerySet[Batch]:
         return narrow(Batch.objects.all(), self.request)
 
-    @extend_schema(request=NEW_BATCH, responses={202: BatchSerializer}, parameters=[IDEMPOTENCY])
+    @extend_schema(
+        summary="Submit a batch", request=NEW_BATCH, responses={202: BatchSerializer}, parameters=[IDEMPOTENCY]
+    )
     @idempotent
     def create(self, request: Request) -> Response:
         """Submit up to 10,000 tasks, all or none. Errors name the item: `tasks.3.input.place`."""
@@ -159,7 +163,7 @@ class BatchViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadCont
             )
         return Response(self.get_serializer(batch).data, status=202)
 
-    @extend_schema(request=ReasonSerializer, responses={202: CancelledBatchSerializer})
+    @extend_schema(summary="Cancel a batch", request=ReasonSerializer, responses={202: CancelledBatchSerializer})
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, pk: str) -> Response:
         """Stop every task of the batch that is not finished."""
@@ -183,7 +187,7 @@ class BatchTasksViewSet(mixins.ListModelMixin, PayloadContext):
         batch = get_object_or_404(narrow(Batch.objects.all(), self.request), pk=self.kwargs["batch"])
         return self._lean(Task.objects.filter(batch=batch))
 
-    @extend_schema(parameters=[PAYLOAD])
+    @extend_schema(summary="List a batch's tasks", parameters=[PAYLOAD])
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return super().list(request, *args, **kwargs)
 
