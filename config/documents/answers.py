@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from delivery.policy.holds import REFUSALS_TO_HOLD
 from delivery.policy.outcomes import EXPLANATIONS, Decision, DecisionKind, Failure, classify
 from delivery.policy.retry import schedule_for
 from delivery.states import RetryProfile
@@ -13,9 +14,9 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 FOLLOWS = {
     DecisionKind.SUCCESS: "Done. It is not sent again.",
     DecisionKind.TRANSIENT: "Sent again by the endpoint's retry profile; it costs an attempt.",
-    DecisionKind.THROTTLE: "The endpoint waits, all of it; it costs no attempt.",
-    DecisionKind.PERMANENT: "Not sent again: a dead letter. Five in a row hold the endpoint.",
-    DecisionKind.GONE: "The endpoint is disabled; what is owed to it is held until a person enables it.",
+    DecisionKind.THROTTLE: "It costs no attempt.",
+    DecisionKind.PERMANENT: f"Not sent again: a dead letter. {REFUSALS_TO_HOLD} in a row hold the endpoint.",
+    DecisionKind.GONE: "What is owed to it is held until a person enables it.",
     DecisionKind.OURS: "Sent again soon; it costs no attempt.",
 }
 NO_ANSWER = (Failure.TIMEOUT, Failure.CONNECTION, Failure.DNS, Failure.TLS)

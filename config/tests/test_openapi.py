@@ -1,5 +1,10 @@
 """The OpenAPI document says what the API does: also how it refuses."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from django.test import Client
 from jsonschema import Draft202012Validator
@@ -7,6 +12,8 @@ from jsonschema import Draft202012Validator
 from config.openapi import SENT_HEADERS, in_the_older_dialect
 from delivery.policy.catalogue import CATALOGUE
 from tasks.kinds import KINDS
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +154,33 @@ def test_each_kind_has_its_own_request_type_told_apart_by_its_name(document):
         of_kind = schemas[reference.rpartition("/")[2]]["properties"]
         assert of_kind["kind"]["const"] == name
         assert of_kind["input"]["properties"].keys() == KINDS[name].schema["properties"].keys()
+
+
+ANOTHER_KIND = """
+import os
+import django
+django.setup()
+from tasks.kinds import KINDS, Kind, acceptance, schemas
+KINDS["another_kind"] = Kind("another_kind", "Another kind", schemas.SCORING, acceptance.scoring)
+from django.core.management import call_command
+from config.management.commands.document import reference
+from django.test import Client
+call_command("spectacular", "--fail-on-warn", "--file", os.devnull)  # what `check --deploy` asks
+document = Client().get("/api/v1/schema/?format=json").json()
+assert "AnotherKindTaskRequest" in document["components"]["schemas"]
+assert "another_kind" in document["components"]["schemas"]["KindName"]["enum"]
+assert "`another_kind`" in reference()
+"""
+
+
+def test_a_kind_is_added_by_adding_it_to_the_kinds():
+    """In a process of its own, before anything has looked at them: the document takes it up, and no check warns."""
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings", "ROUNDTRIP_ENV": "test"}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", ANOTHER_KIND],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_what_may_be_anything_may_be_null_too(document):
