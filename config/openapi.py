@@ -9,7 +9,7 @@ from typing import Any
 
 from django.conf import settings
 
-from config.documents.answers import Answer, by_status
+from config.documents.answers import SENT_HEADERS, Answer, by_status
 from delivery.policy.catalogue import CATALOGUE, EventType
 from kernel.api.openapi import PROBLEM, PROBLEM_TYPE
 
@@ -30,11 +30,6 @@ TAGS = {
     "live": "The state of a live topic; the websocket sends the same.",
     "live-tokens": "Short-lived tokens for the websocket.",
     "webhooks": "What Roundtrip sends to your endpoints.",
-}
-SENT_HEADERS = {
-    "webhook-id": "The event's id. The same in every repetition, so that a receiver knows what it has.",
-    "webhook-timestamp": "When this attempt was signed, in Unix seconds. Refuse what is more than five minutes off.",
-    "webhook-signature": "One or more of `v1,<base64>` and `v1a,<base64>`, spaces between; any that fits will do.",
 }
 REFUSALS = {
     "400": ("The request is wrong; `detail` and `errors` say what and where.", "sends"),

@@ -1,4 +1,4 @@
-"""What a receiver's answer means: each status, asked of the policy itself (`delivery.policy.outcomes`)."""
+"""The headers a receiver gets, and what its answer means: each status, asked of `delivery.policy.outcomes`."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,6 +10,12 @@ from delivery.policy.outcomes import EXPLANATIONS, Decision, DecisionKind, Failu
 from delivery.policy.retry import schedule_for
 from delivery.states import RetryProfile
 
+# `delivery.engine.requests.build` makes them.
+SENT_HEADERS = {
+    "webhook-id": "The event's id. The same in every repetition, so that a receiver knows what it has.",
+    "webhook-timestamp": "When this attempt was signed, in Unix seconds. Refuse what is more than five minutes off.",
+    "webhook-signature": "One or more of `v1,<base64>` and `v1a,<base64>`, spaces between; any that fits will do.",
+}
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 FOLLOWS = {
     DecisionKind.SUCCESS: "Done. It is not sent again.",

@@ -6,7 +6,6 @@ from django.conf import settings
 
 from config.documents import answers
 from config.documents.markdown import table
-from config.openapi import SENT_HEADERS
 from delivery.endpoint_rotation import SECRET_OVERLAP
 from delivery.endpoint_secrets import MOST
 from delivery.engine.transport.messages import TransferConfig
@@ -20,7 +19,7 @@ EXAMPLES = settings.BASE_DIR / "examples" / "receiving"
 
 
 def headers() -> str:
-    return table(("header", "is"), ((f"`{name}`", words) for name, words in SENT_HEADERS.items()))
+    return table(("header", "is"), ((f"`{name}`", words) for name, words in answers.SENT_HEADERS.items()))
 
 
 def meanings() -> str:
@@ -58,7 +57,7 @@ def bounds() -> str:
         ("how old a request may be", f"{TOLERANCE_SECONDS} s: that is yours to check", ""),
         (
             "of your answer's body",
-            f"the first {kept} KiB are kept; after {read} KiB we hang up, and the status counts",
+            f"the first {kept} KiB are kept; after {read} KiB we hang up; the status counts",
             "",
         ),
         ("`Retry-After`", f"counts for {MAX_RETRY_AFTER_SECONDS // 3600} h at most", ""),
@@ -66,7 +65,7 @@ def bounds() -> str:
         ("a request that publishes events", f"{largest} MiB; no event is larger", ""),
         (
             "an earlier secret",
-            f"signs for {overlap} h after a rotation; {MOST} sign at once at most",
+            f"signs {overlap} h longer after a rotation; {MOST} sign at once at most",
             "overlap_seconds",
         ),
     )
@@ -91,7 +90,8 @@ PARTS = {
 
 
 def _default(name: str) -> Any:
-    return Endpoint._meta.get_field(name).get_default()
+    field: Any = Endpoint._meta.get_field(name)
+    return field.get_default()
 
 
 def _short(seconds: float) -> str:

@@ -9,7 +9,8 @@ import pytest
 from django.test import Client
 from jsonschema import Draft202012Validator
 
-from config.openapi import SENT_HEADERS, in_the_older_dialect
+from config.documents.answers import SENT_HEADERS
+from config.openapi import in_the_older_dialect
 from delivery.policy.catalogue import CATALOGUE
 from tasks.kinds import KINDS
 

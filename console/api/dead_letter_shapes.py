@@ -1,9 +1,13 @@
 """The rows of `/dead-letters/` and its groups, told apart by `side`. Only for the document."""
 
+from typing import Any
+
 from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema_field
 from rest_framework import serializers
 
 from console import dead_letters
+
+Shape = type[serializers.Serializer]
 
 
 class DeliveryDeadLetter(serializers.Serializer):
@@ -72,9 +76,9 @@ class TaskGroup(serializers.Serializer):
     what_to_do = serializers.CharField()
 
 
-def _rows(name: str, delivery: type, task: type) -> serializers.Field:
+def _rows(name: str, delivery: Shape, task: Shape) -> serializers.Field:
     """A class of its own for each: DRF copies fields by making them anew, which loses an instance's annotation."""
-    sides = {dead_letters.DELIVERY: delivery, dead_letters.TASK: task}
+    sides: Any = {dead_letters.DELIVERY: delivery, dead_letters.TASK: task}
     either = PolymorphicProxySerializer(name, sides, resource_type_field_name="side", many=True)
     return extend_schema_field(either)(type(f"{name}RowsField", (serializers.JSONField,), {}))()
 

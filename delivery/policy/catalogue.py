@@ -39,7 +39,7 @@ class EventType:
         return _record(
             {
                 "type": {"type": "string", "const": self.name},
-                "timestamp": _MOMENT | {"description": "When it happened; the time of sending is a header."},
+                "timestamp": {**_MOMENT, "description": "When it happened; the time of sending is a header."},
                 "data": _record(self.fields),
             }
         )

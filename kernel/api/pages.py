@@ -1,4 +1,7 @@
-"""Cursor pages for every API list: steady while rows arrive, and as quick on the last page as on the first."""
+"""Cursor pages for the API's lists: steady while rows arrive, and the last page takes as long as the first.
+
+Kinds, a task's timeline and the groups of dead letters have one page; dead letters have a cursor of their own.
+"""
 
 from datetime import UTC, datetime
 from typing import Any

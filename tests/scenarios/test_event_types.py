@@ -17,6 +17,7 @@ from delivery.policy.holds import REFUSALS_TO_HOLD
 from tasks import workers
 from tasks.engine import lifecycle
 from tasks.models import Task
+from tasks.states import BATCH_OUTCOMES, State
 from tasks.submit import submit, submit_batch
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -59,3 +60,10 @@ def test_every_type_is_sent_with_exactly_the_fields_that_are_told_and_no_other_i
         for payload in payloads:
             assert [error.message for error in checks.iter_errors(payload)] == [], name
             assert payload["data"].keys() == CATALOGUE[name].fields.keys() == CATALOGUE[name].example.keys()
+
+
+def test_the_words_of_states_and_outcomes_are_the_tasks_own():
+    """The catalogue may not import them: they are told on a floor above it."""
+    told = {one.fields["state"]["const"] for one in CATALOGUE.values() if "state" in one.fields}
+    assert told == {State.SUCCEEDED, State.DEAD_LETTER, State.CANCELLED}
+    assert tuple(CATALOGUE["batch.completed"].fields["outcome"]["enum"]) == BATCH_OUTCOMES

@@ -5,7 +5,6 @@ from jsonschema import Draft202012Validator
 
 from delivery import events
 from delivery.policy.catalogue import CATALOGUE
-from tasks.states import BATCH_OUTCOMES, State
 
 EVERY = pytest.mark.parametrize("one", CATALOGUE.values(), ids=CATALOGUE.keys())
 
@@ -32,10 +31,3 @@ def test_every_type_is_ours_and_is_told_in_words(one):
     assert events.TYPE.fullmatch(one.name)
     for words in (one.meaning, one.sent, one.receivers):
         assert words.endswith(".")
-
-
-def test_the_words_of_states_and_outcomes_are_the_tasks_own():
-    """The catalogue may not import them: they are told on a floor above it."""
-    told = {one.fields["state"]["const"] for one in CATALOGUE.values() if "state" in one.fields}
-    assert told == {State.SUCCEEDED, State.DEAD_LETTER, State.CANCELLED}
-    assert tuple(CATALOGUE["batch.completed"].fields["outcome"]["enum"]) == BATCH_OUTCOMES
