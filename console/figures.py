@@ -1,5 +1,6 @@
 """What the start page and the metrics show beside the figures of deliveries and of tasks: troubled endpoints, the
-processes that live, open alerts. Every query is bounded.
+processes that live, open alerts. Each answer is a few rows, however many there are; endpoints' health is read whole
+for it, one small row each.
 """
 
 from datetime import datetime, timedelta
@@ -17,7 +18,7 @@ WORST_SHOWN = 5
 
 
 def worst_endpoints() -> list[dict[str, Any]]:
-    """The endpoints with the highest p95, and every one that is held, waits, or whose breaker is not closed."""
+    """The endpoints with the highest p95, and the newest that are held, wait, or whose breaker is not closed: a few."""
     now = timezone.now()
     rows = lean(EndpointHealth.objects.select_related("endpoint").filter(endpoint__deleted_at=None), "endpoint__")
     is_troubled = ~Q(breaker_state=BreakerState.CLOSED) | Q(endpoint__is_held=True) | Q(throttled_until__gt=now)

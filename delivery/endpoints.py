@@ -9,15 +9,12 @@ state: that is `delivery.lifecycle`'s. No verb asks the name service: the edges 
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 import time
 from typing import Any
 
 import structlog
 from django.conf import settings
 from django.db import transaction
-from django.db.models.functions import Now
 from django.utils import timezone
 
 from delivery import dead_letters, endpoint_rules, events, lifecycle
@@ -30,11 +27,11 @@ from delivery.engine.wake import wake
 from delivery.errors import WrongState
 from delivery.maintenance import leftovers
 from delivery.maintenance.leftovers import DELETED, Settled
-from delivery.models import Delivery, Endpoint, EndpointHealth, Event, lean
+from delivery.models import Delivery, Endpoint, EndpointHealth, lean
 from delivery.policy import retry
-from delivery.replays import TEST_EVENT, Replayed, replay
+from delivery.policy.catalogue import ENDPOINT_TEST
+from delivery.replays import Replayed, replay
 from delivery.states import DeadLetters
-from kernel import correlation
 from kernel.live_hints import touched
 from kernel.locks import one_at_a_time
 from kernel.secrets import unreadable_fields
@@ -293,19 +290,6 @@ def _release(endpoint: Endpoint, *cleared: str) -> None:
 
 
 def _record_test(endpoint: Endpoint) -> Delivery:
-    now = timezone.now()
-    payload = events.payload_bytes(TEST_EVENT, now, {"endpoint": str(endpoint.pk), "message": "A test from Roundtrip."})
-    event = Event.objects.create(
-        uid=f"evt_{secrets.token_hex(14)}",
-        type=TEST_EVENT,
-        subscriber=endpoint.subscriber,
-        payload=payload,
-        payload_sha256=hashlib.sha256(payload).hexdigest(),
-        correlation_id=correlation.current(),
-        delivery_count=1,
-        occurred_at=now,
-    )
-    delivery = Delivery.objects.create(event=event, endpoint=endpoint, next_attempt_at=Now())
-    delivery.refresh_from_db(fields=["next_attempt_at"])
-    wake()
-    return delivery
+    data = {"endpoint": str(endpoint.pk), "message": "A test from Roundtrip."}
+    event = events.record_for_one(endpoint.pk, endpoint.subscriber, ENDPOINT_TEST, data)
+    return Delivery.objects.get(event=event)

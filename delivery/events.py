@@ -1,8 +1,9 @@
 """Record events: the outbox. The event and one delivery for each endpoint that wants it, in the caller's transaction.
 
-`record` and `record_many` are the only way in; what callers publish comes through `publish`, which keeps our own types
-and uids out of their reach. An event's payload is fixed here as the exact bytes that are signed and
-sent for ever after. Nothing here talks to the broker or to a receiver; after commit the workers are woken.
+No event is recorded anywhere else: `record` and `record_many`, `record_for_one` for a test, and `publish` for what
+callers bring, which keeps our own types and uids out of their reach. An event's payload is fixed here as the exact
+bytes that are signed and sent for ever after. New deliveries of an event that stands are `delivery.replays`'. Nothing
+here talks to the broker or to a receiver; after commit the workers are woken.
 """
 
 from __future__ import annotations
@@ -160,6 +161,19 @@ def record_many(new: Sequence[NewEvent], limits: _Limits | None = None) -> list[
         if fresh:
             _fan_out(fresh)
     return events
+
+
+def record_for_one(endpoint_id: int, subscriber: str, type: str, data: dict[str, Any]) -> Event:
+    """Record an event with one delivery, to this endpoint, whatever anybody's filter; in the caller's transaction.
+
+    No ordering key: it stands behind nothing, and nothing behind it.
+    """
+    event = _event(NewEvent(type, data, subscriber), timezone.now())
+    event.delivery_count = 1
+    outbox.insert_events([event])
+    outbox.insert_deliveries([(event.pk, endpoint_id, "")])
+    wake()
+    return event
 
 
 def _event(item: NewEvent, now: datetime) -> Event:

@@ -34,6 +34,7 @@ from delivery.engine.bounds import SMALL_MOST, text
 from delivery.engine.wake import wake
 from delivery.errors import WrongState
 from delivery.models import Delivery, Endpoint, EndpointHealth
+from delivery.policy.catalogue import ENDPOINT_DISABLED, ENDPOINT_NEEDS_ATTENTION
 from delivery.states import WAITING_STATES, BreakerState, State, WaitReason
 from kernel import audit
 from kernel.live_hints import touched
@@ -246,12 +247,12 @@ def _tell(verb: str, rows: Sequence[int], actor: str, reason: str) -> None:
 
 def disable_endpoint(endpoint_id: int, *, reason: str, now: datetime | None = None) -> bool:
     """Policy's switch: nothing is sent any more until a person enables it; its deliveries are held. Announced once."""
-    return _hold(endpoint_id, "disabled_at", "endpoint.disabled", reason, now)
+    return _hold(endpoint_id, "disabled_at", ENDPOINT_DISABLED, reason, now)
 
 
 def need_attention(endpoint_id: int, *, reason: str, now: datetime | None = None) -> bool:
     """Refusals in a row: held until a person corrects the endpoint and presses Resume. Announced once."""
-    return _hold(endpoint_id, "attention_at", "endpoint.needs_attention", reason, now)
+    return _hold(endpoint_id, "attention_at", ENDPOINT_NEEDS_ATTENTION, reason, now)
 
 
 def _hold(endpoint_id: int, field: str, event_type: str, reason: str, now: datetime | None) -> bool:

@@ -21,6 +21,7 @@ from delivery.endpoint_rules import InvalidEndpoint
 from delivery.engine import outbox
 from delivery.engine.wake import wake
 from delivery.models import Delivery, Endpoint, Event, endpoint_label
+from delivery.policy.catalogue import ENDPOINT_TEST
 from delivery.states import WAITING_STATES, State
 from kernel import audit
 from kernel.counting import OctetLength
@@ -33,7 +34,6 @@ CHUNK = 1_000
 READ_BYTES = 8 * 1024 * 1024  # of payloads at once
 READ_MOST = 1024 * 1024  # of one; a larger one is looked into by the database: read here it takes ten times its size
 NOTHING: Mapping[int, int] = {}
-TEST_EVENT = "endpoint.test"
 
 log = structlog.get_logger(__name__)
 
@@ -70,7 +70,7 @@ def events_for(
     if types is not None and not types:
         return rows.none()
     rows = rows.filter(created_at__gte=since, created_at__lt=timezone.now() if until is None else until)
-    return rows.filter(of_types(endpoint.event_types if types is None else types)).exclude(type=TEST_EVENT)
+    return rows.filter(of_types(endpoint.event_types if types is None else types)).exclude(type=ENDPOINT_TEST)
 
 
 def of_types(wanted: Sequence[str]) -> Q:

@@ -8,7 +8,7 @@ from typing import Any
 
 import django_filters
 from django.db.models import QuerySet
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import mixins, serializers, viewsets
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -93,7 +93,7 @@ class InboundEventDetailSerializer(InboundEventSerializer):
 
 
 class ReplaySerializer(serializers.Serializer):
-    reason = serializers.CharField(max_length=300, required=False, default="")
+    reason = serializers.CharField(max_length=300, required=False, allow_blank=True, default="")
 
 
 class ReplayedSerializer(serializers.Serializer):
@@ -120,6 +120,10 @@ class InboundEventFilter(django_filters.FilterSet):
         return queryset.filter(results__contains=[{"job_id": value}])
 
 
+@extend_schema_view(
+    list=extend_schema(summary="List inbound events"),
+    retrieve=extend_schema(summary="Get an inbound event with its body"),
+)
 class InboundEventViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
     """Stored provider callbacks, newest first."""
 
@@ -150,7 +154,7 @@ class InboundEventViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, view
         }
         return self.get_serializer_class()(*args, **{**kwargs, "context": context})
 
-    @extend_schema(request=ReplaySerializer, responses=ReplayedSerializer)
+    @extend_schema(summary="Judge it again", request=ReplaySerializer, responses=ReplayedSerializer)
     @action(detail=True, methods=["post"])
     def replay(self, request: Request, pk: str | None = None) -> Response:
         """Judge a stored event once more by its stored verdict; no second effect."""

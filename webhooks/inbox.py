@@ -15,7 +15,7 @@ from django.db import IntegrityError, InterfaceError, OperationalError, connecti
 from django.db.models import F, Q
 from django.utils import timezone
 
-from kernel import correlation
+from kernel import audit, correlation
 from tasks.states import Reason
 from webhooks import sources
 from webhooks.bodies import BodyRefused, inflate
@@ -265,6 +265,8 @@ def replay(event_id: int, *, actor: str, reason: str, now: datetime | None = Non
         _trust_again(event)
     with correlation.bind(event.correlation_id):
         log.info("inbound_event_replayed", inbound_event=event.pk, actor=actor, reason=reason)
+        # Before it: each job's news is applied in a transaction of its own, and what began must be on record.
+        audit.record(actor, "replay", "inbound_event", [event.pk], reason)
         results = _judge_stored(event, now, again=True)
     return event, results
 

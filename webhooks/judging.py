@@ -1,7 +1,8 @@
 """From stored bytes to outcomes: parse by the provider's adapter, apply each update, keep the best of what came out.
 
-Every update goes through `tasks.external`, in transactions of its own, so judging an event twice, or twice at the same
-time, changes nothing the second time. Must never judge a signature: the stored verdict counts.
+Every update goes through `tasks.external`, in transactions of its own, and is judged against the task as it is then. So
+what an event has done is not done again, however often or at whatever moment it is judged; one that was ignored may
+count the next time. Must never judge a signature: the stored verdict counts.
 """
 
 import time

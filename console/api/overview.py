@@ -7,7 +7,7 @@ import django_filters
 from django.db.models import QuerySet
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import mixins, serializers, viewsets
 from rest_framework.decorators import action
 from rest_framework.exceptions import PermissionDenied
@@ -18,6 +18,7 @@ from rest_framework.views import APIView
 
 from console import dead_letters
 from console.alerts import evaluate, rules
+from console.api.dead_letter_shapes import DeadLetterGroups, DeadLetterPage
 from console.health import database
 from console.models import Alert
 from delivery import dead_letters as delivery_side
@@ -35,7 +36,7 @@ class StatsView(APIView):
 
     permission_classes = [HasScope(Scope.DELIVERIES_READ)]
 
-    @extend_schema(operation_id="stats", responses=OpenApiTypes.OBJECT)
+    @extend_schema(operation_id="stats", summary="Get the summary", responses=OpenApiTypes.OBJECT)
     def get(self, request: Request) -> Response:
         return Response(summary(caller_of(request).subscriber))
 
@@ -68,6 +69,8 @@ FILTERS = [
         for name in ("subscriber", "endpoint", "outcome", "status_code", "fingerprint", "kind", "error_code", "batch")
     ),
 ]
+LIMIT = OpenApiParameter("limit", OpenApiTypes.INT, description="How many at most, from 1 to 200; 50 if not said.")
+AFTER = OpenApiParameter("after", OpenApiTypes.STR, description="What an earlier answer's `next` said.")
 
 
 class DeadLettersView(APIView):
@@ -75,7 +78,12 @@ class DeadLettersView(APIView):
 
     permission_classes = [ReadsEitherSide]
 
-    @extend_schema(operation_id="dead_letters_list", parameters=FILTERS, responses=OpenApiTypes.OBJECT)
+    @extend_schema(
+        operation_id="dead_letters_list",
+        summary="List dead letters",
+        parameters=[*FILTERS, LIMIT, AFTER],
+        responses=DeadLetterPage,
+    )
     def get(self, request: Request) -> Response:
         deliveries, tasks = _both_sides(request)
         limit = min(200, max(1, _number(_asked(request), "limit") or 50))
@@ -92,7 +100,12 @@ class DeadLetterGroupsView(APIView):
 
     permission_classes = [ReadsEitherSide]
 
-    @extend_schema(operation_id="dead_letter_groups", parameters=FILTERS, responses=OpenApiTypes.OBJECT)
+    @extend_schema(
+        operation_id="dead_letter_groups",
+        summary="List dead letters by cause",
+        parameters=FILTERS,
+        responses=DeadLetterGroups,
+    )
     def get(self, request: Request) -> Response:
         return Response({"results": dead_letters.group_rows(*_both_sides(request))})
 
@@ -187,6 +200,7 @@ class AlertReasonSerializer(serializers.Serializer):
     reason = serializers.CharField(max_length=300, required=False, allow_blank=True, default="")
 
 
+@extend_schema_view(list=extend_schema(summary="List alerts"), retrieve=extend_schema(summary="Get an alert"))
 class AlertViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
     """What an operator must know. Acknowledge: somebody looks after it. Resolve: done; it reopens if it is not."""
 
@@ -196,12 +210,12 @@ class AlertViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Ge
     permission_classes = [HasScope(Scope.DELIVERIES_READ, Scope.OPERATIONS_WRITE), IsUnbound]
     lookup_value_regex = "[0-9]{1,18}"
 
-    @extend_schema(request=AlertReasonSerializer, responses=AlertSerializer)
+    @extend_schema(summary="Acknowledge an alert", request=AlertReasonSerializer, responses=AlertSerializer)
     @action(detail=True, methods=["post"])
     def acknowledge(self, request: Request, pk: str = "") -> Response:
         return self._steer(request, evaluate.acknowledge, "It is acknowledged or resolved already.")
 
-    @extend_schema(request=AlertReasonSerializer, responses=AlertSerializer)
+    @extend_schema(summary="Resolve an alert", request=AlertReasonSerializer, responses=AlertSerializer)
     @action(detail=True, methods=["post"])
     def resolve(self, request: Request, pk: str = "") -> Response:
         return self._steer(request, evaluate.resolve, "It is resolved already.")

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-import requests
+import requests  # noqa: TID251 - asks whether we are reachable from outside
 from django.conf import settings
 from django.db import connection
 from django.urls import reverse
 from django.utils import timezone
-from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
+from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema  # noqa: TID251 - asks whether we are reachable from outside
 
 from console.health import checks as health
 from console.health import database, heartbeat

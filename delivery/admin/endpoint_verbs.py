@@ -20,6 +20,7 @@ from delivery.admin import settling
 from delivery.admin.forms import ResumeForm, RotationForm, end_secret_form
 from delivery.errors import DeliveryError
 from delivery.models import Endpoint, EndpointHealth
+from delivery.policy.catalogue import ENDPOINT_TEST
 from delivery.states import BreakerState, WaitReason
 from kernel.admin.bases import ListedFiltersAdmin
 from kernel.admin.confirm import OptionalReasonForm, ReasonForm, run_verb
@@ -184,7 +185,7 @@ class EndpointVerbs(ListedFiltersAdmin):
             return HttpResponseRedirect(address)  # its page shows what comes of it
 
         says = [
-            "One event “endpoint.test” is sent to this endpoint only.",
+            f"One event “{ENDPOINT_TEST}” is sent to this endpoint only.",
             "It goes out at once, whatever holds the endpoint; its page shows the answer.",
         ]
         form = OptionalReasonForm

@@ -14,8 +14,9 @@ from delivery.api.serializers import ReasonIn, Strict
 from delivery.endpoint_rules import EVENT_TYPE
 from delivery.models import Endpoint
 from delivery.policy import quotas
+from delivery.policy.catalogue import ENDPOINT_TEST
 from delivery.policy.postback import masked
-from delivery.states import DeadLetters, EndpointState, MissingField, SignatureScheme, WaitReason
+from delivery.states import BreakerState, DeadLetters, EndpointState, MissingField, SignatureScheme, WaitReason
 from kernel.api.lists import CountedListField
 from kernel.secrets import unreadable_fields
 
@@ -225,7 +226,7 @@ class SettledOut(serializers.Serializer):
 
 
 class RotationIn(ReasonIn):
-    secret = serializers.CharField(required=False, default="", max_length=200)
+    secret = serializers.CharField(required=False, default="", allow_blank=True, max_length=200)
     signature_scheme = serializers.ChoiceField(choices=SignatureScheme.choices, required=False)
     overlap_seconds = serializers.IntegerField(min_value=0, max_value=30 * 86_400, required=False, default=86_400)
 
@@ -265,7 +266,7 @@ class PreviewIn(Strict):
     """An event, recorded (`event`) or made up (`type`, `data`); and changes to the template not saved yet."""
 
     event = serializers.RegexField("^[0-9]{1,18}$", required=False)
-    type = serializers.CharField(required=False, default="endpoint.test", max_length=100)
+    type = serializers.CharField(required=False, default=ENDPOINT_TEST, max_length=100)
     data = serializers.DictField(required=False, default=dict)  # type: ignore[assignment]
     url = serializers.CharField(required=False, max_length=quotas.MAX_URL)
     method = serializers.ChoiceField(choices=["GET", "POST", "PUT"], required=False)
@@ -287,7 +288,7 @@ class PreviewOut(serializers.Serializer):
 class HealthOut(serializers.Serializer):
     state = serializers.CharField()
     hold_reason = serializers.CharField(allow_blank=True)
-    breaker = serializers.ChoiceField(choices=["closed", "open", "half_open"])
+    breaker = serializers.ChoiceField(choices=BreakerState.choices)
     consecutive_failures = serializers.IntegerField()
     threshold = serializers.IntegerField()
     opened_at = serializers.DateTimeField(allow_null=True)

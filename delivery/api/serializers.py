@@ -90,7 +90,7 @@ class EventOut(EventAccepted):
     class Meta(EventAccepted.Meta):
         fields = (*EventAccepted.Meta.fields, "payload")  # type: ignore[assignment]
 
-    @extend_schema_field({"type": "object", "nullable": True, "additionalProperties": True})
+    @extend_schema_field({"type": ["object", "null"], "additionalProperties": True})
     def get_payload(self, event: Event) -> Any:
         return shown_loads(bytes(event.payload)) if self.context.get("shows_payload") else None
 

@@ -15,11 +15,11 @@ import time
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
-import requests
-from requests.adapters import HTTPAdapter
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
-from urllib3.exceptions import DecodeError
+import requests  # noqa: TID251 - the guarded client
+from requests.adapters import HTTPAdapter  # noqa: TID251 - the guarded client
+from urllib3.connection import HTTPConnection, HTTPSConnection  # noqa: TID251 - the guarded client
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool  # noqa: TID251 - the guarded client
+from urllib3.exceptions import DecodeError  # noqa: TID251 - the guarded client
 
 from kernel.network.addresses import AddressRefused, Networks, judge, split_url
 from kernel.network.lookup import LookupFailed, NameNotFound, within

@@ -177,7 +177,7 @@ class TimelineEntrySerializer(serializers.Serializer):
     at = serializers.DateTimeField()
     type = serializers.ChoiceField(["transition", "external_job", "event", "delivery"])
     text = serializers.CharField(help_text="In words, for people.")
-    from_state = serializers.ChoiceField(["", *State.values], required=False)
+    from_state = serializers.ChoiceField(State.choices, allow_blank=True, required=False)
     to_state = serializers.ChoiceField(State.choices, required=False)
     cause = serializers.ChoiceField(Cause.choices, required=False)
     reason = serializers.CharField(required=False)

@@ -5,7 +5,7 @@ from typing import Any
 from django.db.models import QuerySet
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import mixins, serializers, viewsets
 from rest_framework.decorators import action
 from rest_framework.exceptions import PermissionDenied
@@ -91,6 +91,7 @@ class PayloadContext(viewsets.GenericViewSet):
         return may_see_payloads(self.request, "tasks.view_payload_task")
 
 
+@extend_schema_view(retrieve=extend_schema(summary="Get a task"))
 class TaskViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadContext):
     """Tasks, newest first."""
 
@@ -103,11 +104,11 @@ class TaskViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadConte
     def get_queryset(self) -> QuerySet[Task]:
         return narrow(Task.objects.defer(*bodies.NAMES), self.request)
 
-    @extend_schema(parameters=[PAYLOAD])
+    @extend_schema(summary="List tasks", parameters=[PAYLOAD])
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return super().list(request, *args, **kwargs)
 
-    @extend_schema(request=NEW_TASK, responses={202: TaskSerializer}, parameters=[IDEMPOTENCY])
+    @extend_schema(summary="Submit a task", request=NEW_TASK, responses={202: TaskSerializer}, parameters=[IDEMPOTENCY])
     @idempotent
     def create(self, request: Request) -> Response:
         """Submit a task. It is durable when this answers; follow it at `url`, by webhook, or live."""
@@ -124,25 +125,29 @@ class TaskViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadConte
             )
         return Response(self.get_serializer(task).data, status=202)
 
-    @extend_schema(responses=TimelineEntrySerializer(many=True), filters=False)
+    @extend_schema(summary="All that happened to it", responses=TimelineEntrySerializer(many=True), filters=False)
     @action(detail=True, pagination_class=None)
     def timeline(self, request: Request, pk: str) -> Response:
         """All that happened to the task: its transitions, external jobs, events and their deliveries, oldest first."""
         return Response([entry.shown() for entry in entries(self.get_object())])
 
-    @extend_schema(responses=JSON_BODY, filters=False)
+    @extend_schema(summary="Get a task's input", responses=JSON_BODY, filters=False)
     @action(detail=True, pagination_class=None)
     def input(self, request: Request, pk: str) -> HttpResponseBase:
         """The task's input alone, streamed, however long it is."""
         return self._download("input")
 
-    @extend_schema(responses=JSON_BODY, filters=False)
+    @extend_schema(summary="Get a task's result", responses=JSON_BODY, filters=False)
     @action(detail=True, pagination_class=None)
     def result(self, request: Request, pk: str) -> HttpResponseBase:
         """The task's result alone, streamed, however long it is; 404 while there is none."""
         return self._download("result")
 
-    @extend_schema(responses={(200, "application/octet-stream"): OpenApiTypes.BINARY}, filters=False)
+    @extend_schema(
+        summary="Get what the provider sent",
+        responses={(200, "application/octet-stream"): OpenApiTypes.BINARY},
+        filters=False,
+    )
     @action(detail=True, pagination_class=None, url_path="kept-answer")
     def kept_answer(self, request: Request, pk: str) -> HttpResponseBase:
         """What the provider sent as the result, byte for byte, where it could not be used as it came; else 404."""
@@ -165,7 +170,7 @@ class TaskViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadConte
             raise PermissionDenied("You may not see inputs and results; ask an administrator for the right.")
         return task
 
-    @extend_schema(request=ReasonSerializer, responses={202: TaskSerializer})
+    @extend_schema(summary="Cancel a task", request=ReasonSerializer, responses={202: TaskSerializer})
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, pk: str) -> Response:
         """Stop the task. A job at a provider decides the race itself: `cancel_requested_at` is set until it answers."""
@@ -173,7 +178,7 @@ class TaskViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadConte
         words = lifecycle.cancel([self.get_object().pk], **_by(request))
         return self._after(int(pk), set(words.values()) <= {"cancelled", "cancelling"}, "cancelled")
 
-    @extend_schema(request=ReasonSerializer, responses={202: TaskSerializer})
+    @extend_schema(summary="Redrive a dead letter", request=ReasonSerializer, responses={202: TaskSerializer})
     @action(detail=True, methods=["post"])
     def redrive(self, request: Request, pk: str) -> Response:
         """Give a dead letter new attempts; its batch opens again. Where only its result is missing, it is fetched."""
@@ -181,7 +186,7 @@ class TaskViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadConte
         moved = lifecycle.redrive([self.get_object().pk], **_by(request))
         return self._after(int(pk), bool(moved), "redriven: only dead letters are")
 
-    @extend_schema(request=ReasonSerializer, responses={202: TaskSerializer})
+    @extend_schema(summary="Discard a dead letter", request=ReasonSerializer, responses={202: TaskSerializer})
     @action(detail=True, methods=["post"])
     def discard(self, request: Request, pk: str) -> Response:
         """Close a dead letter that nobody wants any more; it becomes cancelled."""
@@ -196,6 +201,7 @@ class TaskViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadConte
         return Response(self.get_serializer(task).data, status=202)
 
 
+@extend_schema_view(list=extend_schema(summary="List batches"), retrieve=extend_schema(summary="Get a batch"))
 class BatchViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadContext):
     """Batches, newest first."""
 
@@ -208,7 +214,9 @@ class BatchViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadCont
     def get_queryset(self) -> QuerySet[Batch]:
         return narrow(Batch.objects.all(), self.request)
 
-    @extend_schema(request=NEW_BATCH, responses={202: BatchSerializer}, parameters=[IDEMPOTENCY])
+    @extend_schema(
+        summary="Submit a batch", request=NEW_BATCH, responses={202: BatchSerializer}, parameters=[IDEMPOTENCY]
+    )
     @idempotent
     def create(self, request: Request) -> Response:
         """Submit up to 10,000 tasks, all or none. Errors name the item: `tasks.3.input.place`."""
@@ -224,7 +232,7 @@ class BatchViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadCont
             )
         return Response(self.get_serializer(batch).data, status=202)
 
-    @extend_schema(request=ReasonSerializer, responses={202: CancelledBatchSerializer})
+    @extend_schema(summary="Cancel a batch", request=ReasonSerializer, responses={202: CancelledBatchSerializer})
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, pk: str) -> Response:
         """Stop every task of the batch that is not finished."""
@@ -248,7 +256,7 @@ class BatchTasksViewSet(mixins.ListModelMixin, PayloadContext):
         batch = get_object_or_404(narrow(Batch.objects.all(), self.request), pk=self.kwargs["batch"])
         return Task.objects.filter(batch=batch).defer(*bodies.NAMES)
 
-    @extend_schema(parameters=[PAYLOAD])
+    @extend_schema(summary="List a batch's tasks", parameters=[PAYLOAD])
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return super().list(request, *args, **kwargs)
 

@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-import requests
+import requests  # noqa: TID251 - waits for the sandbox
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError

@@ -19,7 +19,7 @@ import socket
 from typing import Any
 
 import certifi
-import pycurl
+import pycurl  # noqa: TID251 - the guarded transport
 
 from delivery.engine.transport.connections import Ends, KeptConnections
 from delivery.engine.transport.messages import ClientCertificate, Request, TransferConfig, TransferResult

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from dataclasses import dataclass
 
-import pycurl
+import pycurl  # noqa: TID251 - the guarded transport
 import structlog
 
 from delivery.engine.tracebacks import told

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-import requests
+import requests  # noqa: TID251 - its types; the session is the guarded one
 from django.conf import settings
 
 from kernel.network.http import CallFailed, provider_session
