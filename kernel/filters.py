@@ -15,13 +15,9 @@ from django_filters.rest_framework import DjangoFilterBackend
 from rest_framework.request import Request
 
 from kernel.api.problems import BadInput
+from kernel.api.queries import LARGEST_ID, bad_field
 
 PAGING = frozenset({"cursor", "limit", "format"})
-LARGEST_ID = 2**63 - 1  # a bigint
-
-
-def bad_field(name: str, detail: str, code: str = "invalid") -> dict[str, str]:
-    return {"field": name, "code": code, "detail": detail}
 
 
 def refuse_unknown(asked: Iterable[str], known: Collection[str]) -> None:
@@ -49,14 +45,6 @@ def refuse_doubled(asked: Any, names: Iterable[str]) -> None:
         words = "is given more than once; say it once."
         errors = [bad_field(name, f"It {words}", "doubled_filter") for name in doubled]
         raise BadInput(f"{doubled[0]} {words}", code="doubled_filter", errors=errors)
-
-
-def whole_number(name: str, text: str, least: int = 0, most: int = LARGEST_ID) -> int:
-    """The number that `text` writes in digits, or BadInput: 1.7 is not 1, and what cannot be is not left out."""
-    if text.isascii() and text.isdigit() and len(text) <= len(str(most)) and least <= int(text) <= most:
-        return int(text)
-    words = f"Use a whole number from {least} to {most}."
-    raise BadInput(f"{name}: {words}", code="not_a_number", errors=[bad_field(name, words, "not_a_number")])
 
 
 class _WholeNumberField(forms.CharField):

@@ -23,8 +23,9 @@ from console.models import Alert
 from delivery import dead_letters as delivery_side
 from delivery import stats as delivery_stats
 from kernel.api.problems import BadInput, Conflict
+from kernel.api.queries import bad_field, whole_number
 from kernel.auth import HasScope, Scope, allows, caller_of, need
-from kernel.filters import bad_field, refuse_doubled, refuse_empty, refuse_unknown, whole_number
+from kernel.filters import refuse_doubled, refuse_empty, refuse_unknown
 from tasks.reading import dead_letters as task_side
 from tasks.reading import stats as task_stats
 

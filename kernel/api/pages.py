@@ -10,7 +10,7 @@ from rest_framework.pagination import Cursor, CursorPagination
 from rest_framework.request import Request
 
 from kernel.api.problems import BadInput
-from kernel.filters import whole_number
+from kernel.api.queries import whole_number
 
 
 class CursorPages(CursorPagination):

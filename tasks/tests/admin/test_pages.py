@@ -193,6 +193,19 @@ def test_a_policy_is_changed_without_touching_the_switch_that_another_has_presse
     assert client.post(page("tasks_kindpolicy_change", policy.pk), {**form, "concurrency": 0}).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("rate_per_minute", 0), ("attempt_limit", 101), ("timeout_seconds", 2_592_001), ("batch_size", 10_001)],
+)
+def test_a_policy_says_which_figure_is_beyond_its_bounds(db, name, value):
+    policy = kinds.policy_for("map_search")
+    form = {"provider": "", "concurrency": 7, "rate_per_minute": "", "attempt_limit": 3, "timeout_seconds": 60,
+            "batch_size": 50}  # fmt: skip
+    answer = visitor(*VIEW, "change_kindpolicy").post(page("tasks_kindpolicy_change", policy.pk), {**form, name: value})
+    assert "Ensure this value is " in answer.content.decode()
+    assert KindPolicy.objects.get(pk=policy.pk).concurrency == 500
+
+
 def test_a_schedule_with_a_wrong_input_is_refused(db):
     client = visitor(*VIEW, "add_schedule")
     form = {
