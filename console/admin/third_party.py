@@ -79,7 +79,7 @@ class UserAdmin(Audited, OnlyChangesAdmin, DjangoUserAdmin, ListedFiltersAdmin):
 
 
 @admin.register(Group)
-class GroupAdmin(Audited, OnlyChangesAdmin, DjangoGroupAdmin, ListedFiltersAdmin):
+class GroupAdmin(Audited, OnlyChangesAdmin, DjangoGroupAdmin, ListedFiltersAdmin):  # type: ignore[misc]
     audited_as = "group"
     form = GroupForm
 

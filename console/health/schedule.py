@@ -6,19 +6,15 @@ refuse such a row, beat passes over it, and an alert names it. Reads only.
 
 import json
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 from celery.utils.time import maybe_make_aware
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
-OURS = frozenset(
-    {
-        "tasks.poll", "tasks.sweep", "tasks.tick_schedules", "webhooks.sweep_inbox", "delivery.drain",
-        "delivery.rescue", "delivery.refresh_latency", "delivery.maintain", "console.evaluate_alerts",
-        "console.beat_heartbeat", "console.run_operations",
-    }
-)  # fmt: skip
+_SEED = import_module("console.migrations.0002_seed_schedule")
+OURS = frozenset(function for _name, function, *_rest in _SEED.ENTRIES)  # what every installation begins with
 LONGEST_WAIT = timedelta(days=3_660)  # beat adds it to a date, and dates end
 _SHAPES: dict[str, tuple[type, str]] = {
     "args": (list, "a JSON list, such as []"),
