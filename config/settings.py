@@ -199,6 +199,7 @@ REST_FRAMEWORK = {
     "DEFAULT_FILTER_BACKENDS": ["kernel.filters.ExactFilters"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "kernel.api.negotiation.JsonForJson",
     "DEFAULT_PARSER_CLASSES": ["kernel.parsing.StrictJSONParser"],
     "EXCEPTION_HANDLER": "kernel.api.problems.exception_handler",
     "DATETIME_FORMAT": "iso-8601",

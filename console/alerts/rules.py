@@ -5,13 +5,14 @@ resolves.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Count, Max, Min, OuterRef, Q, Subquery
 from django.urls import reverse
 
+from console.alerts import schedule_rules
+from console.alerts.findings import Finding
 from console.health import database, heartbeat
 from console.models import Heartbeat
 from delivery import dead_letters as delivery_side
@@ -30,19 +31,6 @@ SNAPSHOT_TOO_OLD = timedelta(minutes=5)
 SILENT_SHARE_PERCENT, SILENT_LEAST_JOBS = 20, 10
 ENDPOINTS_LOOKED_AT = 500
 OWN_FAULT_LASTS = timedelta(seconds=20)  # a moment's is no alert
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something wrong: which rule, with what, in words, and what to do. `link` is an address of the console."""
-
-    rule: str
-    subject: str
-    title: str
-    detail: str
-    advice: str
-    link: str
-    value: float | None = None
 
 
 def dead_letters(_now: datetime) -> list[Finding]:
@@ -300,5 +288,7 @@ RULES: dict[str, tuple[Callable[[datetime], list[Finding]], ...]] = {
     "endpoint_held": (endpoints_in_need,),
     "own_fault": (own_faults_in_a_row,),
     "held_snapshot": (held_snapshots,),
+    "schedule_row_unusable": (schedule_rules.unusable,),
+    "schedule_row_missing": (schedule_rules.missing,),
     "webhooks_silent": (silent_webhooks,),
 }

@@ -25,8 +25,9 @@ from delivery import dead_letters as delivery_side
 from delivery import stats as delivery_stats
 from delivery.models import lean
 from kernel.api.problems import BadInput, Conflict
+from kernel.api.queries import bad_field, whole_number
 from kernel.auth import HasScope, Scope, allows, caller_of, need
-from kernel.filters import bad_field, refuse_empty, refuse_unknown
+from kernel.filters import refuse_doubled, refuse_empty, refuse_unknown
 from tasks.reading import dead_letters as task_side
 from tasks.reading import stats as task_stats
 
@@ -86,7 +87,7 @@ class DeadLettersView(APIView):
     )
     def get(self, request: Request) -> Response:
         deliveries, tasks = _both_sides(request)
-        limit = min(200, max(1, _number(_asked(request), "limit") or 50))
+        limit = whole_number("limit", _asked(request).get("limit", "50"), 1, 200)
         rows, after = dead_letters.page(deliveries, tasks, _cursor(request), limit)
         following = None
         if after is not None:
@@ -142,6 +143,7 @@ def _asked(request: Request) -> dict[str, str]:
     known = {parameter.name for parameter in FILTERS} | {"limit", "after"}
     asked = request.query_params.dict()
     refuse_unknown(asked, known)
+    refuse_doubled(request.query_params, known)
     refuse_empty(asked.keys() - MAY_BE_EMPTY, asked)
     if asked.get("side", dead_letters.TASK) not in {dead_letters.DELIVERY, dead_letters.TASK}:
         raise BadInput("side must be delivery or task.", errors=[bad_field("side", "Use delivery or task.")])
@@ -157,11 +159,7 @@ def _subscriber(request: Request, asked: dict[str, str]) -> str | None:
 
 def _number(asked: dict[str, str], name: str) -> int | None:
     text = asked.get(name)
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise BadInput(f"{name} must be a number.", errors=[bad_field(name, "not a number")])
-    return int(text)
+    return None if text is None else whole_number(name, text)
 
 
 def _cursor(request: Request) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from rest_framework.pagination import Cursor, CursorPagination
 from rest_framework.request import Request
 
 from kernel.api.problems import BadInput
+from kernel.api.queries import whole_number
 
 
 class CursorPages(CursorPagination):
@@ -22,6 +23,11 @@ class CursorPages(CursorPagination):
     page_size_query_param = "limit"
     max_page_size = 200
     ordering = "-id"
+
+    def get_page_size(self, request: Request) -> int:
+        """DRF takes what is no number for no wish at all."""
+        text = request.query_params.get(self.page_size_query_param)
+        return self.page_size if text is None else whole_number("limit", text, 1, self.max_page_size)
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
         column = self.get_ordering(request, queryset, view)[0].lstrip("-")

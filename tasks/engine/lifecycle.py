@@ -23,7 +23,7 @@ from kernel import audit
 from tasks import kinds
 from tasks.engine import backoff, clock, wake
 from tasks.engine.unit_of_work import Step, UnitOfWork
-from tasks.models import Task
+from tasks.models import SMALL_MOST, Task
 from tasks.states import FINAL_STATES, OPEN_STATES, Cause, JobState, State
 
 MAX_RESCUES = 5  # leases that expired in a row, before a task counts as poison
@@ -238,8 +238,8 @@ def redrive(
         limits = {name: kinds.policy_for(name).attempt_limit for name in {task.kind for task in tasks}}
         for task in tasks:
             fresh = {
-                "attempt_limit": task.attempt_count + limits[task.kind],
-                "redrive_count": task.redrive_count + 1,
+                "attempt_limit": min(task.attempt_count + limits[task.kind], SMALL_MOST),
+                "redrive_count": min(task.redrive_count + 1, SMALL_MOST),
                 "rescue_count": 0,
                 "fetch_count": 0,
                 "progress": 0,

@@ -50,7 +50,7 @@ def spend(policy: KindPolicy, started: int, now: datetime) -> None:
 
 def _rate(policy: KindPolicy) -> Rate | None:
     per_minute = policy.rate_per_minute
-    return Rate(per_minute, max(1.0, per_minute * BURST_SECONDS / 60)) if per_minute else None
+    return Rate(per_minute, max(1.0, per_minute * BURST_SECONDS / 60)) if per_minute is not None else None
 
 
 def _bucket(policy: KindPolicy) -> Bucket:

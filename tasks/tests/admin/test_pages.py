@@ -82,9 +82,12 @@ def test_lists_take_as_many_queries_for_twenty_rows_as_for_three(batch):
 
     def statements(name):
         client.get(page(name))
-        with wire.counted() as sent:
-            client.get(page(name))
-        return sent.statements
+        seen = []
+        for _ in range(3):  # the sidebar counts anew every few seconds
+            with wire.counted() as sent:
+                client.get(page(name))
+            seen.append(sent.statements)
+        return min(seen)
 
     few = {name: statements(name) for name in names}
     for number in range(20):
@@ -193,6 +196,19 @@ def test_a_policy_is_changed_without_touching_the_switch_that_another_has_presse
     assert client.post(page("tasks_kindpolicy_change", policy.pk), {**form, "concurrency": 0}).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("rate_per_minute", 0), ("attempt_limit", 101), ("timeout_seconds", 2_592_001), ("batch_size", 10_001)],
+)
+def test_a_policy_says_which_figure_is_beyond_its_bounds(db, name, value):
+    policy = kinds.policy_for("map_search")
+    form = {"provider": "", "concurrency": 7, "rate_per_minute": "", "attempt_limit": 3, "timeout_seconds": 60,
+            "batch_size": 50}  # fmt: skip
+    answer = visitor(*VIEW, "change_kindpolicy").post(page("tasks_kindpolicy_change", policy.pk), {**form, name: value})
+    assert "Ensure this value is " in answer.content.decode()
+    assert KindPolicy.objects.get(pk=policy.pk).concurrency == 500
+
+
 def test_a_schedule_with_a_wrong_input_is_refused(db):
     client = visitor(*VIEW, "add_schedule")
     form = {
@@ -209,6 +225,36 @@ def test_a_schedule_with_a_wrong_input_is_refused(db):
     assert "place: This field is required." in refused.content.decode()
     client.post(page("tasks_schedule_add"), {**form, "input": '{"trade": "bakery", "place": "Oslo"}'})
     assert Schedule.objects.get().input == {"trade": "bakery", "place": "Oslo", "limit": 10}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"input": '{"trade": "a\\ud800", "place": "b"}'},
+        {"input": '{"trade": "a\\u0000", "place": "b"}'},
+        {"input": "[" * 5_000},
+        {"input": '{"trade": NaN, "place": "b"}'},
+        {"name": "a\x00b"},
+        {"every_seconds": "99999999999"},
+        {"starts_at_0": "99999-01-01"},
+        {"subscriber": "s" * 101},
+    ],
+)
+def test_a_schedule_that_could_not_be_stored_is_refused_on_its_page(db, wrong):
+    client = visitor(*VIEW, "add_schedule")
+    form = {
+        "name": "nightly",
+        "kind": "map_search",
+        "input": '{"trade": "bakery", "place": "Oslo"}',
+        "every_seconds": 60,
+        "starts_at_0": "2026-01-01",
+        "starts_at_1": "00:00:00",
+        "catch_up": "latest",
+    }
+    answer = client.post(page("tasks_schedule_add"), {**form, **wrong})
+    assert answer.status_code == 200
+    assert answer.context["adminform"].form.errors
+    assert not Schedule.objects.exists()
 
 
 @pytest.mark.parametrize("lookup", ["input__icontains=bakery", "input__trade=bakery", "result__icontains=a"])
