@@ -12,7 +12,7 @@ def put_right(apps, schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("tasks", "0002_one_open_job_and_held_kinds"),
+        ("tasks", "0003_sizes_and_kept_answers"),
     ]
 
     operations = [
