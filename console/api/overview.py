@@ -23,7 +23,7 @@ from console.models import Alert
 from delivery import dead_letters as delivery_side
 from delivery import stats as delivery_stats
 from kernel.api.problems import BadInput, Conflict
-from kernel.auth import HasScope, Scope, allows, caller_of, need
+from kernel.auth import HasScope, Scope, allows, caller_of, is_key, need
 from kernel.filters import bad_field, refuse_empty, refuse_unknown
 from tasks.reading import dead_letters as task_side
 from tasks.reading import stats as task_stats
@@ -78,7 +78,7 @@ class DeadLettersView(APIView):
     def get(self, request: Request) -> Response:
         deliveries, tasks = _both_sides(request)
         limit = min(200, max(1, _number(_asked(request), "limit") or 50))
-        rows, after = dead_letters.page(deliveries, tasks, _cursor(request), limit)
+        rows, after = dead_letters.page(deliveries, tasks, _cursor(request), limit, for_keys=is_key(request))
         following = None
         if after is not None:
             query = {**request.query_params.dict(), "after": f"{after[0]}-{after[1]}"}
@@ -93,7 +93,7 @@ class DeadLetterGroupsView(APIView):
 
     @extend_schema(operation_id="dead_letter_groups", parameters=FILTERS, responses=OpenApiTypes.OBJECT)
     def get(self, request: Request) -> Response:
-        return Response({"results": dead_letters.group_rows(*_both_sides(request))})
+        return Response({"results": dead_letters.group_rows(*_both_sides(request), for_keys=is_key(request))})
 
 
 DELIVERY_ONLY = frozenset({"endpoint", "outcome", "status_code"})

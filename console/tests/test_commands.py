@@ -1,7 +1,6 @@
 """bootstrap_demo, stats, doctor, and the seeded schedule."""
 
 import io
-import ipaddress
 import json
 import os
 import subprocess
@@ -26,6 +25,7 @@ from console.tests.conftest import make_batch, make_delivery, make_endpoint
 from delivery.models import Endpoint
 from kernel.auth import Scope, find_key
 from kernel.models import ApiKey
+from kernel.network.openings import parse_openings
 from kernel.tests import hostile
 from kernel.tests.hostile import answering, serving
 
@@ -57,7 +57,7 @@ def receiver():
 @pytest.fixture
 def demo(settings, receiver):
     settings.DEMO = True
-    settings.DELIVERY_ALLOWED_NETWORKS = [ipaddress.ip_network("127.0.0.0/8")]
+    settings.DELIVERY_ALLOWED_NETWORKS = parse_openings("127.0.0.0/8")
     settings.DEMO_ADMIN_USERNAME, settings.DEMO_ADMIN_PASSWORD = "demo", "a long password 1"
     settings.DEMO_API_KEY, settings.SANDBOX_RECEIVER_URL = TOKEN, receiver[0]
     settings.DEMO_ENDPOINT_SECRET = ""

@@ -106,7 +106,8 @@ class EndpointForm(forms.ModelForm):
         try:
             cleaned = endpoint_rules.clean(given, standing)
             if "url" in self.changed_data and not self.errors:
-                endpoint_rules.check_destination(cleaned["url"])
+                subscriber = (standing or values).get("subscriber") or ""
+                endpoint_rules.check_destination(cleaned["url"], subscriber, tells_addresses=True)
         except InvalidEndpoint as error:
             for row in error.errors:
                 name = {"client_certificate": "new_client_certificate"}.get(row["field"], row["field"])

@@ -1,10 +1,9 @@
 """System checks: silent when all is well, and each says what to do when not."""
 
-import ipaddress
-
 import pytest
 
 from delivery import checks
+from kernel.network.openings import parse_openings
 from kernel.tests import hostile
 
 
@@ -20,7 +19,7 @@ from kernel.tests import hostile
 def test_checks(settings, check, setting, bad, good, found):
     for value, expected in ((good, []), (bad, [f"delivery.{found}"])):
         networks = isinstance(value, list)
-        setattr(settings, setting, [ipaddress.ip_network(text) for text in value] if networks else value)
+        setattr(settings, setting, parse_openings(value) if networks else value)
         messages = check()
         assert [message.id for message in messages] == expected
         assert all(message.hint for message in messages)

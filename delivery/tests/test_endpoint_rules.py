@@ -1,10 +1,9 @@
 """What an endpoint may be: every refusal names its field, its reason word and what to do."""
 
-import ipaddress
-
 import pytest
 
 from delivery.endpoint_rules import InvalidEndpoint, check_destination, clean, host_of
+from kernel.network.openings import parse_openings
 
 URL = "https://hooks.example.com/in"
 
@@ -104,13 +103,14 @@ def test_changing_the_form_judges_the_standing_url_again():
 
 def test_private_receivers_can_be_allowed(settings):
     with pytest.raises(InvalidEndpoint, match="DELIVERY_ALLOWED_NETWORKS"):
-        check_destination("http://127.0.0.1:9/")
-    settings.DELIVERY_ALLOWED_NETWORKS = [ipaddress.ip_network("127.0.0.0/8")]
-    check_destination("http://127.0.0.1:9/")
+        check_destination("http://127.0.0.1:3000/", "")
+    settings.DELIVERY_ALLOWED_NETWORKS = parse_openings("127.0.0.0/8")
+    check_destination("http://127.0.0.1:3000/", "")
 
 
 def test_a_name_is_judged_by_where_it_leads(monkeypatch):
     monkeypatch.setattr("delivery.endpoint_rules.within", lambda host, seconds: ("10.0.0.9",))
-    with pytest.raises(InvalidEndpoint) as caught:
-        check_destination("https://innocent.example/")
-    assert caught.value.errors[0]["code"] == "private"
+    for tells_addresses, code in ((True, "private"), (False, "not_public")):
+        with pytest.raises(InvalidEndpoint) as caught:
+            check_destination("https://innocent.example/", "", tells_addresses=tells_addresses)
+        assert (caught.value.errors[0]["code"], "10.0.0.9" in str(caught.value)) == (code, tells_addresses)

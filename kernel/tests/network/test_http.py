@@ -6,14 +6,14 @@ import time
 import pytest
 
 from kernel.network import http, lookup
-from kernel.network.addresses import parse_networks
 from kernel.network.http import provider_session
+from kernel.network.openings import parse_openings
 from kernel.tests import hostile
 from kernel.tests.hostile import answering, response, serving
 
 AT_LONGEST = 20  # seconds: far over every deadline here, far below what the other side would take
 
-LOOPBACK = parse_networks("127.0.0.0/8")
+LOOPBACK = parse_openings("127.0.0.0/8")
 
 
 def session(**options):
