@@ -83,10 +83,10 @@ def test_a_receiver_that_moved_or_is_not_up_yet_does_no_harm(demo, settings, mon
     monkeypatch.setattr(bootstrap_demo.time, "sleep", lambda _seconds: None)
     call_command("bootstrap_demo")
     secret = Endpoint.objects.get().secret
-    settings.SANDBOX_RECEIVER_URL = "http://127.0.0.1:9"
+    settings.SANDBOX_RECEIVER_URL = "http://127.0.0.1:2"
     call_command("bootstrap_demo", stderr=io.StringIO())
     endpoint = Endpoint.objects.get()
-    assert (endpoint.url, endpoint.secret) == ("http://127.0.0.1:9/ok", secret)
+    assert (endpoint.url, endpoint.secret) == ("http://127.0.0.1:2/ok", secret)
 
 
 def test_a_folder_whose_master_key_was_lost_starts_again(demo, settings):

@@ -36,7 +36,7 @@ def sink(_standing_receiver: Receiver) -> Receiver:
 
 @pytest.fixture
 def make_endpoint(db: None) -> Callable[..., Endpoint]:
-    def make(url: str = "http://127.0.0.1:9/", **values: Any) -> Endpoint:
+    def make(url: str = "http://127.0.0.1:2/", **values: Any) -> Endpoint:
         values = {"subscriber": "acme", "secret": signing.new_secret()[0], "host": "127.0.0.1", **values}
         health = values.pop("health", {})
         endpoint = Endpoint.objects.create(url=url, **values)
