@@ -64,7 +64,9 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("DEBUG", "Django's debug pages. Refused in production.", "0"),
     Variable(
         "DELIVERY_ALLOWED_NETWORKS",
-        "Comma-separated private networks that deliveries may reach, e.g. 127.0.0.0/8 for a listener on this machine.",
+        "Comma-separated private networks that deliveries may reach, e.g. 127.0.0.0/8 for a listener on this machine, "
+        "or 10.20.0.0/16:8443 at that port alone. They serve the operators' own endpoints; acme@10.20.0.7/32:8000-8099 "
+        "those of subscriber acme, *@10.20.0.0/16:8443 everybody's.",
     ),
     Variable("DELIVERY_PROXY_URL", "Egress proxy (HTTP CONNECT) for all deliveries.", secret=True),
     Variable(
@@ -89,7 +91,10 @@ VARIABLES: tuple[Variable, ...] = (
         "Bytes of large payloads (each above 64 KiB) one delivery worker holds at once; a larger one goes alone.",
         str(64 * 1024 * 1024),
     ),
-    Variable("PROVIDER_ALLOWED_NETWORKS", "Comma-separated private networks that job providers may live in."),
+    Variable(
+        "PROVIDER_ALLOWED_NETWORKS",
+        "Comma-separated private networks that job providers may live in, with ports or without: 10.20.0.0/16:8443.",
+    ),
     Variable("INBOUND_MAX_BYTES", "Largest provider webhook that is accepted.", str(5 * 1024 * 1024)),
     Variable("LIVE_ALLOWED_ORIGINS", "Comma-separated other origins whose pages may open live views with a token."),
     Variable("ATTEMPT_RETENTION_DAYS", "Days that delivery attempts are kept.", "30"),
