@@ -159,23 +159,27 @@ _BODY = _Limit("body", MAX_BODY_BYTES, "too_large")
 
 
 @lru_cache(maxsize=2048)
-def _parts(text: str) -> tuple[bytes, ...]:
-    """Literal, field, literal, field, …, literal."""
-    return tuple(part.encode("utf-8", "replace") for part in _FIELD.split(text))
+def _parts(text: str) -> tuple[int, tuple[bytes, ...], tuple[str, ...]]:
+    """What stands between the fields (its bytes in all, and the pieces), and the fields: one fewer than pieces."""
+    parts = _FIELD.split(text)
+    literals = tuple(part.encode("utf-8", "replace") for part in parts[::2])
+    return sum(map(len, literals)), literals, tuple(parts[1::2])
 
 
 def _filled(text: str, lookup: Callable[[str], str], encode: Callable[[str], str], limit: _Limit) -> bytes:
     """The text with its fields. Each is looked up and encoded once; the whole is built only if it may be as large."""
-    parts = _parts(text)
-    values: dict[bytes, bytes] = {}
-    size = sum(map(len, parts[::2]))
-    for name in parts[1::2]:
+    size, literals, names = _parts(text)
+    values: dict[str, bytes] = {}
+    for name in names:
         if name not in values:
-            values[name] = _encoded(lookup(name.decode()), encode, limit)
+            values[name] = _encoded(lookup(name), encode, limit)
         size += len(values[name])
         if size > limit.most:
             raise limit.refusal()
-    return b"".join(values[part] if index % 2 else part for index, part in enumerate(parts))
+    pieces = [literals[0]]
+    for name, literal in zip(names, literals[1:], strict=True):
+        pieces += (values[name], literal)
+    return b"".join(pieces)
 
 
 def _encoded(value: str, encode: Callable[[str], str], limit: _Limit) -> bytes:
