@@ -45,6 +45,16 @@ def test_query_counts_are_fixed_and_nothing_secret_is_in_them(django_assert_max_
         assert not [secret for secret in SECRETS if secret in body], name
 
 
+def test_a_delivery_tells_nobody_where_a_name_leads_inside():
+    """Keys and operators share a snapshot; the page of the delivery has the whole error."""
+    inside = "private: shop.example leads to 10.0.0.7, which may not be called."
+    blocked = make_delivery(make_endpoint(), "dead_letter", last_outcome="blocked", last_error=inside)
+    assert "10.0.0.7" not in snapshots.read(parse(f"delivery:{blocked.pk}")).body
+    assert data_of(f"delivery:{blocked.pk}")["last_error"].startswith("This address may not be called.")
+    failed = make_delivery(make_endpoint(), "dead_letter", last_outcome="server_error", last_error="HTTP 500")
+    assert data_of(f"delivery:{failed.pk}")["last_error"] == "HTTP 500"
+
+
 def test_more_rows_cost_no_more_queries():
     def read(batch):
         with wire.counted() as sent:

@@ -170,6 +170,13 @@ def test_pages_cost_few_queries(client, django_assert_max_num_queries):
         client.get("/")
 
 
+def test_the_page_of_dead_letters_says_where_a_name_leads_inside(client, operator):
+    inside = "private: shop.example leads to 10.0.0.7, which may not be called."
+    make_delivery(make_endpoint(), "dead_letter", last_outcome="blocked", last_error=inside)
+    client.force_login(operator)
+    assert "10.0.0.7" in client.get("/dead-letters/").content.decode()
+
+
 def test_dead_letters_by_api_both_sides_page_by_page(key, bound_key):
     client = Client(headers={"authorization": f"Bearer {key}"})
     endpoint = make_endpoint()

@@ -112,6 +112,21 @@ def test_the_guard(url):
     assert not caught.value.maybe_sent
 
 
+def test_a_private_provider_is_called_at_the_ports_that_are_opened():
+    with serving(answering(hostile.OK)) as server:
+        there, elsewhere = f"127.0.0.0/8:{server.port}", "127.0.0.0/8:1-3, acme@127.0.0.0/8"
+        assert session(allowed_networks=parse_openings(there)).get(server.url()).status_code == 200
+        with pytest.raises(http.AddressBlocked):
+            session(allowed_networks=parse_openings(elsewhere)).get(server.url())
+        assert server.connections == 1
+
+
+def test_no_provider_is_called_where_no_web_server_lives():
+    with pytest.raises(http.AddressBlocked, match="port 25") as caught:
+        session(allowed_networks=()).get("http://8.8.8.8:25/")
+    assert not caught.value.maybe_sent
+
+
 def test_a_name_that_changes_its_mind_is_judged_at_every_connection(monkeypatch):
     answers = [("127.0.0.1",), ("169.254.169.254",)]
     monkeypatch.setattr(lookup, "addresses_of", lambda host: answers.pop(0))
