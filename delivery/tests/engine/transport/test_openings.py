@@ -42,6 +42,17 @@ def test_no_connection_is_opened_to_a_port_where_no_web_server_lives(url):
     assert "8.8.8.8" not in result.detail or "8.8.8.8" in url
 
 
+def test_no_proxy_is_asked_for_what_we_would_not_call_ourselves():
+    names = names_of(lambda host: ["8.8.8.8"] if host == "shop.example" else ["127.0.0.1"])
+    names._allowed = parse_openings("acme@127.0.0.0/8")
+    with serving(answering(hostile.OK)) as proxy:
+        for url in ("http://shop.example:22/", "http://8.8.8.8:22/", "http://inner.example/", "http://127.0.0.1/"):
+            result = fly(url, names=names, request={"subscriber": "bob"}, allowed_networks=names._allowed,
+                         proxy_url=proxy.url())  # fmt: skip
+            assert result.failure is Failure.BLOCKED, url
+        assert proxy.connections == 0
+
+
 def test_nobody_rides_on_a_connection_to_where_only_somebody_else_may_be_sent():
     """Two customers, one name, two addresses: libcurl keeps connections by name and port."""
     openings = parse_openings("acme@127.0.0.1, bob@127.0.0.2")
