@@ -193,7 +193,7 @@ class Drain:
         """Start one transfer. Whatever goes wrong in building it is returned: one row must not take others along."""
         try:
             request = build(claimed)
-            if request.body is not claimed.payload:  # from here on the rendered body is what is kept, and counts
+            if request.body is not claimed.payload:  # rendered: its payload is let go, and counts no more
                 self._large_bytes += large_bytes_of(request.body) - large_bytes_of(claimed.payload)
                 claimed.payload = request.body
             self._transfers.add(request)

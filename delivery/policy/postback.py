@@ -24,7 +24,7 @@ _FIELD = re.compile(r"\{([A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*)\}")
 _ROOTS = frozenset({"data", "type", "timestamp", "uid"})
 _HOST_PART = re.compile(r"[^/?#]*//[^/?#]*")
 MASK = "•••"
-MAX_BODY_BYTES = 256 * 1024  # of a rendered body: as much as an event may hold
+MAX_BODY_BYTES = 64 * 1024  # of a rendered body: so many that the number of transfers alone bounds the memory
 NAME_SHOWN = 60  # of a field's name, in what is stored and shown
 
 

@@ -202,7 +202,7 @@ def test_a_body_is_rendered_up_to_its_bound_and_refused_beyond_it():
     assert len(render(template, {"data": {"x": "a" * (MAX_BODY_BYTES // 64)}}).body) == MAX_BODY_BYTES
     refused = refusal(template, {"data": {"x": "a" * (MAX_BODY_BYTES // 64 + 1)}})
     assert (refused.code, refused.field) == ("too_large", "body")
-    assert refused.stored.startswith("too_large: The rendered body would be larger than 262,144 bytes.")
+    assert refused.stored.startswith("too_large: The rendered body would be larger than 65,536 bytes.")
     assert is_refusal_of_ours(refused.stored) and is_refusal_of_the_event(refused.stored)
     assert len(refused.stored) <= 300
 
