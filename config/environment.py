@@ -64,7 +64,9 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("DEBUG", "Django's debug pages. Refused in production.", "0"),
     Variable(
         "DELIVERY_ALLOWED_NETWORKS",
-        "Comma-separated private networks that deliveries may reach, e.g. 127.0.0.0/8 for a listener on this machine.",
+        "Comma-separated private networks that deliveries may reach, e.g. 127.0.0.0/8 for a listener on this machine, "
+        "or 10.20.0.0/16:8443 at that port alone. They serve the operators' own endpoints; acme@10.20.0.7/32:8000-8099 "
+        "those of subscriber acme, *@10.20.0.0/16:8443 everybody's.",
     ),
     Variable("DELIVERY_PROXY_URL", "Egress proxy (HTTP CONNECT) for all deliveries.", secret=True),
     Variable(
@@ -100,7 +102,10 @@ VARIABLES: tuple[Variable, ...] = (
         "Deliveries (events times the endpoints that want them) that one call which publishes several events may make.",
         "10000",
     ),
-    Variable("PROVIDER_ALLOWED_NETWORKS", "Comma-separated private networks that job providers may live in."),
+    Variable(
+        "PROVIDER_ALLOWED_NETWORKS",
+        "Comma-separated private networks that job providers may live in, with ports or without: 10.20.0.0/16:8443.",
+    ),
     Variable("INBOUND_MAX_BYTES", "Largest provider webhook that is accepted.", str(5 * 1024 * 1024)),
     Variable(
         "INBOUND_REFUSED_BYTES_A_DAY",

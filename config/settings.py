@@ -7,7 +7,8 @@ from django.core.exceptions import ImproperlyConfigured
 
 from config import environment as env
 from config.logs import logging_config
-from kernel.network.addresses import Network, parse_networks
+from kernel.network.addresses import parse_networks
+from kernel.network.openings import OPERATORS, Network, Opening, parse_openings
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION = "0.1.0"
@@ -185,6 +186,13 @@ def _networks(name: str) -> list[Network]:
         raise ImproperlyConfigured(f"{name} must list networks such as 10.0.0.0/8: {error}.") from error
 
 
+def _openings(name: str) -> list[Opening]:
+    try:
+        return list(parse_openings(env.read_list(name)))
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} must list networks: {error}.") from error
+
+
 TRUSTED_PROXIES = _networks("TRUSTED_PROXIES")
 if TRUSTED_PROXIES:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
@@ -276,7 +284,7 @@ SPECTACULAR_SETTINGS = {
 }
 
 # Delivery engine
-DELIVERY_ALLOWED_NETWORKS = _networks("DELIVERY_ALLOWED_NETWORKS")
+DELIVERY_ALLOWED_NETWORKS = _openings("DELIVERY_ALLOWED_NETWORKS")
 DELIVERY_PROXY_URL = env.read("DELIVERY_PROXY_URL")
 DELIVERY_CANARY_NAME = env.read("DELIVERY_CANARY_NAME")
 DELIVERY_CA_FILE = env.read("DELIVERY_CA_FILE")
@@ -292,7 +300,11 @@ DEAD_LETTER_RETENTION_DAYS = max(14, env.read_int("DEAD_LETTER_RETENTION_DAYS"))
 HELD_TOO_LONG_DAYS = 14
 
 # Providers and inbound
-PROVIDER_ALLOWED_NETWORKS = _networks("PROVIDER_ALLOWED_NETWORKS")
+PROVIDER_ALLOWED_NETWORKS = _openings("PROVIDER_ALLOWED_NETWORKS")
+if any(opening.who != OPERATORS for opening in PROVIDER_ALLOWED_NETWORKS):
+    raise ImproperlyConfigured(
+        "PROVIDER_ALLOWED_NETWORKS takes no subscriber@: providers are called for the operators, whosoever the task is."
+    )
 INBOUND_MAX_BYTES = env.read_int("INBOUND_MAX_BYTES")
 INBOUND_REFUSED_BYTES_A_DAY = env.read_int("INBOUND_REFUSED_BYTES_A_DAY")
 INBOUND_REFUSED_RETENTION_DAYS = min(env.read_int("INBOUND_REFUSED_RETENTION_DAYS"), EVENT_RETENTION_DAYS)
@@ -301,7 +313,7 @@ SANDBOX_PROVIDER_KEY = env.read("SANDBOX_PROVIDER_KEY")
 SANDBOX_WEBHOOK_SECRET = env.read("SANDBOX_WEBHOOK_SECRET")
 SANDBOX_RECEIVER_URL = env.read("SANDBOX_RECEIVER_URL").rstrip("/")
 if SANDBOX_PROVIDER_URL:  # the simulated provider lives on this machine
-    PROVIDER_ALLOWED_NETWORKS += parse_networks("127.0.0.0/8")
+    PROVIDER_ALLOWED_NETWORKS += parse_openings("127.0.0.0/8")
 
 # The most bytes of a body that each door takes; the first prefix that fits counts. Beyond: 413.
 _ONE_EVENT = 4 * EVENT_MAX_BYTES + 64 * 1024  # JSON may come in with escapes and spaces that do not go out

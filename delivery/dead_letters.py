@@ -19,9 +19,9 @@ from django.db.models.functions import TruncDate, TruncHour
 from django.utils import timezone
 
 from delivery.models import Attempt, Delivery, Endpoint, EndpointHealth
-from delivery.policy.holds import FIELD_MISSING
+from delivery.policy.holds import FIELD_MISSING, NOT_RENDERED
 from delivery.policy.outcomes import REFUSALS, SUCCESSES, Outcome
-from delivery.policy.postback import is_refusal_of_ours
+from delivery.policy.postback import is_refusal_of_ours, is_refusal_of_the_event
 from delivery.states import State
 
 FINGERPRINT_VERSION = "1"
@@ -56,6 +56,8 @@ _BY_OUTCOME: dict[str, str] = {
     Outcome.REFUSED: "The receiver's body says no. Read the answer on the attempt, correct the data or discard it.",
     Outcome.BLOCKED: "We may not call that address. Correct the URL, or allow it in DELIVERY_ALLOWED_NETWORKS.",
     FIELD_MISSING: "Correct the endpoint's template, or what it does about missing fields; then redrive.",
+    NOT_RENDERED: "Its request would be too large, or its event cannot be read. Shorten the endpoint's template and "
+    "redrive it, or discard it.",
     Outcome.RESCUED: "Workers died on this delivery again and again. Look at the worker's log before you redrive it.",
     "poison": "Workers died on this delivery, or our code failed on it, again and again: see the error and the "
     "worker's log. Mend that, or discard it; then redrive.",
@@ -87,7 +89,7 @@ def fingerprint(endpoint_id: int, outcome: str, status_code: int | None, error: 
 def what_to_do(outcome: str, status_code: int | None, error: str = "") -> str:
     """One sentence for an operator: what to change before a redrive helps."""
     if outcome == Outcome.BLOCKED and is_refusal_of_ours(error):
-        return _BY_OUTCOME[FIELD_MISSING]
+        return _BY_OUTCOME[NOT_RENDERED if is_refusal_of_the_event(error) else FIELD_MISSING]
     if status_code in _BY_CODE and outcome in {Outcome.REJECTED, Outcome.THROTTLED}:
         return _BY_CODE[status_code or 0]
     if outcome == Outcome.REJECTED:

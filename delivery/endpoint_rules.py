@@ -24,7 +24,7 @@ from delivery.policy.certificates import (
 )
 from delivery.policy.headers import HeaderRefused, check_headers
 from delivery.policy.outcomes import BodyRule
-from delivery.policy.postback import Template, TemplateInvalid, check_template
+from delivery.policy.postback import MASK, Template, TemplateInvalid, check_template, origin_of
 from delivery.policy.quotas import (
     MAX_BODY_RULE,
     MAX_CERTIFICATES,
@@ -37,11 +37,13 @@ from delivery.policy.quotas import (
     MAX_URL,
 )
 from delivery.states import MissingField, RequestForm, RetryProfile
-from kernel.network.addresses import AddressRefused, Target, check_url
+from kernel.network.addresses import AddressRefused, Target, check_url, split_url
 from kernel.network.lookup import LookupFailed, NameNotFound, within
 from kernel.secrets import unreadable_fields
 
 LOOKUP_SECONDS = 2.0
+MAX_PHRASES = 100  # of a body rule: each is looked for in every answer
+SENT_ALONG = ("headers", "client_certificate")  # secrets that go wherever the URL leads
 
 _ONE_LINE = re.compile(r"[\x20-\x7e]*")
 EVENT_TYPE = re.compile(r"\*|[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*(\.\*)?")
@@ -105,13 +107,48 @@ def standing_of(endpoint: Endpoint) -> dict[str, Any]:
     return {name: getattr(endpoint, name) for name in names if name not in closed}
 
 
-def check_destination(url: str) -> None:
+def ask_again(standing: dict[str, Any], given: dict[str, Any]) -> None:
+    """A new address gets the secret headers and the client certificate only from somebody who knows them: who may not
+    see them brings them along, or drops them. `standing` is the endpoint's, `given` the change.
+
+    Raises InvalidEndpoint. A standing value that no key opens is missing from `standing`, and is asked for too.
+    """
+    if "url" not in given or _origin(given["url"]) == _origin(standing.get("url")):
+        return
+    kept = [name for name in SENT_ALONG if name not in given and (name not in standing or standing[name])]
+    if kept:
+        raise InvalidEndpoint([{"field": name, "code": "new_origin", "detail": NEW_ORIGIN[name]} for name in kept])
+
+
+NEW_ORIGIN = {
+    "headers": "This URL is at another address (scheme, host or port), and the endpoint's headers would go there. Give "
+    "them again as `headers`, or null for none; or ask somebody who may see them.",
+    "client_certificate": "This URL is at another address (scheme, host or port), and the client certificate would be "
+    "shown there. Give it again as `client_certificate`, or an empty text for none; or ask somebody who may see it.",
+}
+
+
+def _origin(url: str | None) -> str | None:
+    try:
+        return origin_of(url or "")
+    except AddressRefused:
+        return None
+
+
+def check_destination(url: str, subscriber: str, *, tells_addresses: bool = False) -> None:
     """Ask the name service where the URL leads, and judge that. Call outside of transactions; at most 2 s.
 
-    Raises InvalidEndpoint for `url`. A name that does not exist yet passes: it is judged again at every call.
+    Raises InvalidEndpoint for `url`. A name that does not exist yet passes: it is judged again at every call. Where a
+    name leads is told on operators' pages only.
     """
     try:
-        check_url(url, allowed_networks=tuple(settings.DELIVERY_ALLOWED_NETWORKS), resolve=_addresses)
+        check_url(
+            url,
+            allowed_networks=tuple(settings.DELIVERY_ALLOWED_NETWORKS),
+            subscriber=subscriber,
+            resolve=_addresses,
+            tells_addresses=tells_addresses,
+        )
     except AddressRefused as refusal:
         raise InvalidEndpoint([{"field": "url", "code": refusal.code, "detail": refusal.detail}]) from None
 
@@ -125,14 +162,14 @@ def _addresses(host: str) -> tuple[str, ...]:
 
 def host_of(url: str) -> str:
     """Host and port as logs and lists name the endpoint; the port only where it is not the scheme's own."""
-    target = _target(url)
+    target = split_url(url)
     host = f"[{target.host}]" if ":" in target.host else target.host
     return host if target.port == {"http": 80, "https": 443}[target.scheme] else f"{host}:{target.port}"
 
 
-def _target(url: str) -> Target:
+def _target(url: str, subscriber: str) -> Target:
     try:
-        return check_url(url, allowed_networks=tuple(settings.DELIVERY_ALLOWED_NETWORKS))
+        return check_url(url, allowed_networks=tuple(settings.DELIVERY_ALLOWED_NETWORKS), subscriber=subscriber)
     except AddressRefused as refusal:
         raise Refused(refusal.code, refusal.detail) from None
 
@@ -143,12 +180,19 @@ def _url(value: str | None, whole: dict[str, Any]) -> str:
         raise Refused("too_long", f"A URL may have at most {MAX_URL:,} characters.")
     if not value:
         raise Refused("required", "Say where the events go: a URL that starts with https://.")
+    _refuse_mask(value)
     if whole.get("request_form") == RequestForm.POSTBACK:
         _check_template(value, whole)
     elif "{" in value or "}" in value:
         raise Refused("not_a_postback", "Fields in braces need the request form 'postback'; else write %7B and %7D.")
-    _target(value)
+    _target(value, whole.get("subscriber") or "")
     return value
+
+
+def _refuse_mask(value: str) -> None:
+    """What is shown to those who may not see it must not come back as if it were the value."""
+    if MASK in value:
+        raise Refused("masked", f"{MASK} stands for what you may not see. Leave the field out to keep what is stored.")
 
 
 def _check_template(url: str, whole: dict[str, Any]) -> None:
@@ -163,6 +207,7 @@ def _check_template(url: str, whole: dict[str, Any]) -> None:
 def _body_template(value: str, _whole: dict[str, Any]) -> str:
     if len(value) > MAX_TEMPLATE:
         raise Refused("too_long", f"A body template may have at most {MAX_TEMPLATE:,} characters.")
+    _refuse_mask(value or "")
     return value
 
 
@@ -196,9 +241,12 @@ def _body_rule(value: Any, _whole: dict[str, Any]) -> dict[str, Any] | None:
     if not isinstance(value, dict) or len(str(value)) > MAX_BODY_RULE:
         raise Refused("bad_body_rule", 'A body rule is {"success": …, "duplicate": …, "refused": …}, each optional.')
     try:
-        return value if BodyRule.of(value) else None
+        rule = BodyRule.of(value)
     except ValueError as error:
         raise Refused("bad_body_rule", str(error)) from None
+    if rule and len(rule.success) + len(rule.refused) + len(rule.duplicate) > MAX_PHRASES:
+        raise Refused("bad_body_rule", f"A body rule may have at most {MAX_PHRASES} phrases.")
+    return value if rule else None
 
 
 def _transient_codes(value: list[int], _whole: dict[str, Any]) -> list[int]:

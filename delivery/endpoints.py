@@ -103,15 +103,25 @@ def refuse_one_more(subscriber: str) -> None:
     raise WrongState(words, code="too_many_endpoints")
 
 
-def update(endpoint: Endpoint | int, changes: dict[str, Any], *, actor: str, reason: str = "") -> Endpoint:
+def update(
+    endpoint: Endpoint | int,
+    changes: dict[str, Any],
+    *,
+    actor: str,
+    reason: str = "",
+    sees_secrets: bool = False,
+) -> Endpoint:
     """Change what is given. Secrets and state have verbs of their own. Raises InvalidEndpoint, WrongState.
 
-    A new URL begins anew: breaker, counters, refusals and pace were of the old one.
+    A new URL begins anew: breaker, counters, refusals and pace were of the old one. Whoever may not see the endpoint's
+    secret headers (`sees_secrets`) cannot have them sent to another address either: see `endpoint_rules.ask_again`.
     """
     with transaction.atomic():
         current = locked(endpoint)
         standing = endpoint_rules.standing_of(current)
         cleaned = endpoint_rules.clean(changes, standing)
+        if not sees_secrets:
+            endpoint_rules.ask_again(standing, cleaned)
         for name, value in cleaned.items():
             setattr(current, name, value)
         save(current, *cleaned)

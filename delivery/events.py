@@ -321,8 +321,9 @@ def _wanting(subscribers: Iterable[str]) -> dict[str, list[_Wanting]]:
 
 def _fan_out(events: list[Event]) -> None:
     rows = [
-        (event.pk, endpoint.id, ordering_value(event, endpoint.ordering_key) if endpoint.ordering_key else "")
+        (event.pk, endpoint.id, values.get(endpoint.ordering_key, ""))
         for event in events
+        for values in [_ordering_values(event)]
         for endpoint in event.matches  # type: ignore[attr-defined]
     ]
     for start in range(0, len(rows), outbox.CHUNK):
@@ -332,9 +333,19 @@ def _fan_out(events: list[Event]) -> None:
     touched("deliveries", "stats")
 
 
+def _ordering_values(event: Event) -> dict[str, str]:
+    """By ordering key. The payload is read once for all endpoints, and each key once: both come from outside."""
+    paths = {endpoint.ordering_key for endpoint in event.matches} - {""}  # type: ignore[attr-defined]
+    envelope = shown_loads(bytes(event.payload)) if paths else None
+    return {path: _value_at(envelope, path) for path in paths}
+
+
 def ordering_value(event: Event, path: str) -> str:
     """The value of the endpoint's ordering key in this event; "" where it has none, and then nothing is ordered."""
-    value: Any = shown_loads(bytes(event.payload))
+    return _value_at(shown_loads(bytes(event.payload)), path)
+
+
+def _value_at(value: Any, path: str) -> str:
     for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None
     return _key_of(value)

@@ -26,7 +26,7 @@ from delivery import stats as delivery_stats
 from delivery.models import lean
 from kernel.api.problems import BadInput, Conflict
 from kernel.api.queries import bad_field, whole_number
-from kernel.auth import HasScope, Scope, allows, caller_of, need
+from kernel.auth import HasScope, Scope, allows, caller_of, is_key, need
 from kernel.filters import refuse_doubled, refuse_empty, refuse_unknown
 from tasks.reading import dead_letters as task_side
 from tasks.reading import stats as task_stats
@@ -88,7 +88,7 @@ class DeadLettersView(APIView):
     def get(self, request: Request) -> Response:
         deliveries, tasks = _both_sides(request)
         limit = whole_number("limit", _asked(request).get("limit", "50"), 1, 200)
-        rows, after = dead_letters.page(deliveries, tasks, _cursor(request), limit)
+        rows, after = dead_letters.page(deliveries, tasks, _cursor(request), limit, for_keys=is_key(request))
         following = None
         if after is not None:
             query = {**request.query_params.dict(), "after": f"{after[0]}-{after[1]}"}
@@ -108,7 +108,7 @@ class DeadLetterGroupsView(APIView):
         responses=DeadLetterGroups,
     )
     def get(self, request: Request) -> Response:
-        return Response({"results": dead_letters.group_rows(*_both_sides(request))})
+        return Response({"results": dead_letters.group_rows(*_both_sides(request), for_keys=is_key(request))})
 
 
 DELIVERY_ONLY = frozenset({"endpoint", "outcome", "status_code"})

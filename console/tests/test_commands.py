@@ -1,7 +1,6 @@
 """bootstrap_demo, stats, doctor, and the seeded schedule."""
 
 import io
-import ipaddress
 import json
 import os
 import subprocess
@@ -26,6 +25,7 @@ from console.tests.conftest import make_batch, make_delivery, make_endpoint
 from delivery.models import Endpoint
 from kernel.auth import Scope, find_key
 from kernel.models import ApiKey
+from kernel.network.openings import parse_openings
 from kernel.tests import hostile
 from kernel.tests.hostile import answering, serving
 
@@ -57,7 +57,7 @@ def receiver():
 @pytest.fixture
 def demo(settings, receiver):
     settings.DEMO = True
-    settings.DELIVERY_ALLOWED_NETWORKS = [ipaddress.ip_network("127.0.0.0/8")]
+    settings.DELIVERY_ALLOWED_NETWORKS = parse_openings("127.0.0.0/8")
     settings.DEMO_ADMIN_USERNAME, settings.DEMO_ADMIN_PASSWORD = "demo", "a long password 1"
     settings.DEMO_API_KEY, settings.SANDBOX_RECEIVER_URL = TOKEN, receiver[0]
     settings.DEMO_ENDPOINT_SECRET = ""
@@ -83,10 +83,10 @@ def test_a_receiver_that_moved_or_is_not_up_yet_does_no_harm(demo, settings, mon
     monkeypatch.setattr(bootstrap_demo.time, "sleep", lambda _seconds: None)
     call_command("bootstrap_demo")
     secret = Endpoint.objects.get().secret
-    settings.SANDBOX_RECEIVER_URL = "http://127.0.0.1:9"
+    settings.SANDBOX_RECEIVER_URL = "http://127.0.0.1:2"
     call_command("bootstrap_demo", stderr=io.StringIO())
     endpoint = Endpoint.objects.get()
-    assert (endpoint.url, endpoint.secret) == ("http://127.0.0.1:9/ok", secret)
+    assert (endpoint.url, endpoint.secret) == ("http://127.0.0.1:2/ok", secret)
 
 
 def test_a_folder_whose_master_key_was_lost_starts_again(demo, settings):

@@ -109,7 +109,8 @@ class EndpointForm(forms.ModelForm):
         try:
             cleaned = endpoint_rules.clean(given, standing)
             if "url" in self.changed_data and not self.errors:
-                endpoint_rules.check_destination(cleaned["url"])
+                subscriber = (standing or values).get("subscriber") or ""
+                endpoint_rules.check_destination(cleaned["url"], subscriber, tells_addresses=True)
             if standing is None and not self.errors:
                 endpoints.refuse_one_more(values.get("subscriber", ""))
         except WrongState as error:

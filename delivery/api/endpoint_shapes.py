@@ -15,12 +15,10 @@ from delivery.endpoint_rules import EVENT_TYPE
 from delivery.models import Endpoint
 from delivery.policy import quotas
 from delivery.policy.catalogue import ENDPOINT_TEST
-from delivery.policy.postback import masked
+from delivery.policy.postback import MASK, masked
 from delivery.states import BreakerState, DeadLetters, EndpointState, MissingField, SignatureScheme, WaitReason
 from kernel.api.lists import CountedListField
 from kernel.secrets import unreadable_fields
-
-MASKED = "•••"
 
 
 class EndpointIn(Strict, serializers.ModelSerializer):
@@ -115,6 +113,7 @@ class EndpointOut(serializers.ModelSerializer):
     state = serializers.ChoiceField(choices=EndpointState.values)
     url = serializers.SerializerMethodField(help_text="Masked for those who may not write endpoints.")
     headers = serializers.SerializerMethodField()
+    body_template = serializers.SerializerMethodField(help_text="Masked likewise.")
     gives_up = serializers.SerializerMethodField(help_text="In words, when a delivery becomes a dead letter.")
     has_client_certificate = serializers.SerializerMethodField()
     warnings = serializers.SerializerMethodField(help_text="What will not work, such as an expired certificate.")
@@ -156,7 +155,11 @@ class EndpointOut(serializers.ModelSerializer):
             return {}
         whole = may_see_urls(self.context["request"])
         headers: dict[str, str] = endpoint.headers or {}  # type: ignore[assignment]
-        return {name: value if whole else MASKED for name, value in headers.items()}
+        return {name: value if whole else MASK for name, value in headers.items()}
+
+    def get_body_template(self, endpoint: Endpoint) -> str:
+        whole = may_see_urls(self.context["request"]) or not endpoint.body_template
+        return endpoint.body_template if whole else MASK
 
     def get_gives_up(self, endpoint: Endpoint) -> str:
         return endpoints.gives_up(endpoint)

@@ -21,7 +21,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from delivery import endpoint_rules, endpoints, labels, previews, replays, stats
-from delivery.api.base import need
+from delivery.api.base import may_see_urls, need
 from delivery.api.endpoint_shapes import (
     DeleteIn,
     EndpointChanges,
@@ -116,7 +116,7 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, EndpointVerbs):
         values = self._valid(EndpointIn)
         values["subscriber"] = subscriber_for(request, values.get("subscriber", ""))
         endpoint_rules.clean(values)
-        endpoint_rules.check_destination(values["url"])
+        endpoint_rules.check_destination(values["url"], values["subscriber"])
         return self._with_secret(self._create(request, values))
 
     @idempotent
@@ -127,6 +127,10 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, EndpointVerbs):
 
     @extend_schema(
         summary="Change an endpoint",
+        description=(
+            "A URL at another address (scheme, host or port) asks whoever may not see the endpoint's secret headers "
+            "and client certificate to give them again (`new_origin`), since they would be sent there."
+        ),
         request=EndpointChanges,
         responses={200: EndpointOut, 400: problem("A field is wrong")},
     )
@@ -134,8 +138,9 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, EndpointVerbs):
         endpoint = self.get_object()
         changes = self._valid(EndpointChanges, partial=True)
         if "url" in changes:
-            endpoint_rules.check_destination(changes["url"])
-        return self._out(endpoints.update(endpoint, changes, actor=self.actor()))
+            endpoint_rules.check_destination(changes["url"], endpoint.subscriber)
+        sees = may_see_urls(request)
+        return self._out(endpoints.update(endpoint, changes, actor=self.actor(), sees_secrets=sees))
 
     @extend_schema(
         summary="Remove an endpoint",
@@ -200,7 +205,10 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, EndpointVerbs):
 
     @extend_schema(
         summary="Preview a postback",
-        description="Renders the template, with changes not saved yet, for an event. Nothing is sent or stored.",
+        description=(
+            "Renders the template, with changes not saved yet, for an event. Nothing is sent or stored. Who may not "
+            "see the endpoint's URL is shown the parts whose template came with the request; the rest is masked."
+        ),
         request=PreviewIn,
         responses={200: PreviewOut, 400: problem("The template or the event does not allow it")},
     )
@@ -214,6 +222,8 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, EndpointVerbs):
         else:
             envelope = previews.made_up(asked["type"], asked["data"])
         shown = previews.preview(previews.with_changes(endpoint, asked), envelope)
+        if not may_see_urls(request):
+            shown = previews.hidden(shown, own=asked)
         return Response(PreviewOut(asdict(shown)).data)
 
 

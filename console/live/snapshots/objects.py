@@ -7,6 +7,7 @@ from django.db.models import Count
 from console.live.topics import Topic
 from console.models import Operation
 from delivery.models import Attempt, Delivery, Endpoint, lean
+from delivery.policy import telling
 from delivery.states import State as DeliveryState
 from tasks.models import Batch, ExternalJob, KindPolicy, Task, Transition
 from tasks.reading import stats as task_stats
@@ -183,7 +184,7 @@ def delivery(topic: Topic) -> Found:
     attempts = Attempt.objects.filter(delivery=row).defer("response_head").order_by("-started_at", "-id")[:10]
     return row.event.subscriber, {
         **delivery_row(row),
-        "last_error": row.last_error,
+        "last_error": telling.error_for_keys(row.last_outcome, row.last_error),  # one snapshot for every viewer
         "cancel_reason": row.cancel_reason,
         "redrive_count": row.redrive_count,
         "correlation_id": row.event.correlation_id,

@@ -69,7 +69,9 @@ class Command(BaseCommand):
                 reason="sample of the demo",
             )
         elif "url" in unreadable_fields(endpoint) or endpoint.url != url:  # the sandbox may get another port
-            endpoint = endpoints.update(endpoint.pk, {"url": url}, actor=ACTOR, reason="the receiver moved")
+            endpoint = endpoints.update(
+                endpoint.pk, {"url": url}, actor=ACTOR, reason="the receiver moved", sees_secrets=True
+            )
         if "secret" in unreadable_fields(endpoint):  # the folder's master key was lost
             secret, why = settings.DEMO_ENDPOINT_SECRET, "no master key opened it"
             endpoint = endpoints.rotate_secret(endpoint.pk, actor=ACTOR, reason=why, secret=secret)
