@@ -91,7 +91,7 @@ def create(*, actor: str, reason: str = "", secret: str = "", signature_scheme: 
 def refuse_one_more(subscriber: str) -> None:
     """Each event of a subscriber is compared with all its endpoints and owed to those that want it. Two who create at
     the same moment are counted one after the other."""
-    one_at_a_time("endpoint.create", subscriber)
+    one_at_a_time("create an endpoint", subscriber)
     count, most = (
         Endpoint.objects.filter(subscriber=subscriber, deleted_at=None).count(),
         settings.ENDPOINTS_PER_SUBSCRIBER,

@@ -222,7 +222,7 @@ def test_calls_that_come_at_once_never_take_more_than_the_days_budget(settings):
     ("rows", "index"),
     [
         (InboundEvent.objects.filter(TURNED_AWAY).order_by("id"), "inboundevent_turned_away"),
-        (InboundEvent.objects.filter(UNREAD, source="s", dedupe_key="k"), "inboundevent_unread"),
+        (InboundEvent.objects.filter(UNREAD, source="s", dedupe_key="k").order_by(), "inboundevent_unread"),
         (
             InboundEvent.objects.filter(is_id_reused=True, dedupe_key__startswith="reused:m#").order_by(),
             "inboundevent_reused",
