@@ -14,6 +14,7 @@ from django.conf import settings  # noqa: E402
 from console.routing import lifespan_application, websocket_application  # noqa: E402
 from kernel.web.bodies import CappedBodies  # noqa: E402
 from kernel.web.lanes import Lane, Lanes  # noqa: E402
+from kernel.web.weights import HeavyBodies  # noqa: E402
 
 LOG_IN_PLACES = 2
 KEPT_FREE = 2  # connections for inbound webhooks, whatever else goes on; the pool also serves live pages and heartbeat
@@ -29,7 +30,9 @@ def _lanes() -> dict[str, Lane | None]:
 
 application = ProtocolTypeRouter(
     {
-        "http": CappedBodies(Lanes(django_application, _lanes()), settings.BODY_CAPS),
+        "http": CappedBodies(
+            HeavyBodies(Lanes(django_application, _lanes()), settings.INBOUND_MAX_BYTES), settings.BODY_CAPS
+        ),
         "websocket": websocket_application,
         "lifespan": lifespan_application,
     }
