@@ -91,6 +91,11 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable("PROVIDER_ALLOWED_NETWORKS", "Comma-separated private networks that job providers may live in."),
     Variable("INBOUND_MAX_BYTES", "Largest provider webhook that is accepted.", str(5 * 1024 * 1024)),
+    Variable(
+        "READ_SECONDS",
+        "Longest that reading for one page, list or API answer may take; then it is told what to filter by. 0: no end.",
+        "10",
+    ),
     Variable("LIVE_ALLOWED_ORIGINS", "Comma-separated other origins whose pages may open live views with a token."),
     Variable("ATTEMPT_RETENTION_DAYS", "Days that delivery attempts are kept.", "30"),
     Variable("EVENT_RETENTION_DAYS", "Days that delivered events, and the tasks' inbound events, are kept.", "30"),

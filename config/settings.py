@@ -87,6 +87,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "kernel.web.budget.ReadBudgetMiddleware",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -293,6 +294,7 @@ SANDBOX_RECEIVER_URL = env.read("SANDBOX_RECEIVER_URL").rstrip("/")
 if SANDBOX_PROVIDER_URL:  # the simulated provider lives on this machine
     PROVIDER_ALLOWED_NETWORKS += parse_networks("127.0.0.0/8")
 
+READ_SECONDS = env.read_int("READ_SECONDS")
 LIVE_ALLOWED_ORIGINS = env.read_list("LIVE_ALLOWED_ORIGINS")
 
 # What `manage.py bootstrap_demo` makes; it refuses anywhere but in the demo.
