@@ -44,8 +44,8 @@ log = structlog.get_logger(__name__)
 
 
 TOO_SLOW = (
-    f"This takes longer than {READ_SECONDS:g} s to read, so it is shown late, or not at all. Filter by state, endpoint, "
-    "kind or batch to see less of it sooner."
+    f"This takes longer than {READ_SECONDS:g} s to read, so it is shown late, or not at all. Filter by state, "
+    "endpoint, kind or batch to see less of it sooner."
 )
 UNREADABLE = "The database cannot be read now; this view is stale."
 OWN_FAULT = "This cannot be shown because of a fault of ours; the log of the web process has it as live_read_failed."

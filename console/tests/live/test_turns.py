@@ -37,7 +37,7 @@ def test_who_comes_in_the_middle_does_not_get_in_front_of_those_who_wait():
     for _ in range(5):
         turns.end(one := wish("a"), turns.begin(one))
     turns.enter("again")  # as somebody who reconnects all the time
-    assert [one.viewers for one in read_all(turns, [wish("again"), wish("b"), wish("a")])][0] == {"b"}
+    assert next(one.viewers for one in read_all(turns, [wish("again"), wish("b"), wish("a")])) == {"b"}
 
 
 def test_first_snapshots_go_before_refreshes_but_cannot_starve_them():
