@@ -14,7 +14,7 @@ from console.live.consumers import LiveConsumer
 from console.live.refusals import unknown_address
 
 websocket_application = SessionMiddlewareStack(
-    URLRouter([re_path(r"^ws/live/?$", LiveConsumer.as_asgi()), re_path(r"", unknown_address)])
+    URLRouter([re_path(r"^ws/live/?$", LiveConsumer.as_asgi()), re_path(r"", unknown_address)])  # type: ignore[arg-type]
 )
 
 

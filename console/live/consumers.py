@@ -34,7 +34,7 @@ UNREADABLE = "Who you are cannot be looked up now. Try again in a moment."
 
 log = structlog.get_logger(__name__)
 _shares = shares.Shares()
-_looks = looks.Looks(is_idle=lambda: not _shares.sockets)
+_looks = looks.Looks()
 
 
 class LiveConsumer(AsyncWebsocketConsumer):
@@ -91,6 +91,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
             _shares.sockets -= 1
             self._no_stranger()
             self.is_counted = False
+        if not _shares.sockets:
+            _looks.rest()
 
     def _no_stranger(self) -> None:
         _shares.strangers -= self.is_stranger

@@ -18,11 +18,10 @@ class TooManyLooks(OperationalError):
 
 
 class Looks:
-    """`is_idle` says whether nobody is left who would have to be looked at again."""
+    """`rest` when nobody is left who would have to be looked at again."""
 
-    def __init__(self, is_idle: Callable[[], bool]) -> None:
+    def __init__(self) -> None:
         self._reader = Reader("live-who")
-        self._is_idle = is_idle
         self._waiting = 0
 
     async def find(self, look: Callable[..., T], *args: object) -> T:
@@ -34,5 +33,7 @@ class Looks:
             return await self._reader.run(LOOK_SECONDS, look, *args)
         finally:
             self._waiting -= 1
-            if not self._waiting and self._is_idle():
-                self._reader.rest()
+
+    def rest(self) -> None:
+        if not self._waiting:
+            self._reader.rest()

@@ -1,7 +1,6 @@
 """What a page, a list or any other GET may cost the database: `READ_SECONDS`, and then an answer that says what to do.
 
-Writes have no such bound: what has begun to change something is carried to its end. Nor have inbound webhooks and the
-health checks, which have patience of their own.
+Writes have no such bound: what has begun to change something is carried to its end. Nor have inbound webhooks.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,7 +12,7 @@ from django.shortcuts import render
 
 from kernel.database import reads
 
-WITHOUT = ("/webhooks/", "/healthz", "/readyz", "/static/")
+WITHOUT = ("/webhooks/", "/static/")
 
 
 class ReadBudgetMiddleware:
