@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from django.db import OperationalError, connection, transaction
+from django.db import OperationalError, ProgrammingError, connection, transaction
 
 from kernel.database import reads
 
@@ -57,7 +57,7 @@ def test_no_budget_is_no_bound():
 
 
 def test_another_error_of_the_database_is_not_told_as_too_slow():
-    with pytest.raises(Exception, match="does not exist") as ended, reads.at_most(5), connection.cursor() as cursor:
+    with pytest.raises(ProgrammingError) as ended, reads.at_most(5), connection.cursor() as cursor:
         cursor.execute("SELECT nothing_here")
     assert not reads.is_too_slow(ended.value)
 
