@@ -34,12 +34,20 @@ DECORATORS = [
 ]
 CONVENTIONS = (
     *("Command", "*Config"),  # Django finds them by name
-    *("has_*_permission", "get_*", "validate_*", "clean_*", "lookups", "response_add"),  # the admin's and serializers'
+    *(
+        "has_*_permission",
+        "get_*",
+        "validate_*",
+        "clean_*",
+        "lookups",
+        "response_add",
+        "process_exception",
+    ),  # the admin's and serializers'
     *("list", "retrieve", "create", "partial_update", "destroy", "has_permission"),  # REST framework's
     *("authenticate_header", "*Scheme"),  # its authentication, and drf-spectacular's words for it
     *("value_to_string", "from_db_value", "_new_conn", "disconnect"),  # a model field's, urllib3's, Channels'
     *("connection_made", "connection_lost", "pause_writing", "resume_writing", "data_received"),  # asyncio's
-    "on_*",  # httptools'
+    *("on_*", "process_exception"),  # httptools', and a middleware's
     *("application", "urlpatterns", "websocket_urlpatterns", "handler*", "app_name"),  # the frame of Django
 )
 ALLOWED = ("give_back", "next_token_at")  # the bucket's arithmetic is one whole

@@ -108,6 +108,11 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     Variable("INBOUND_MAX_BYTES", "Largest provider webhook that is accepted.", str(5 * 1024 * 1024)),
     Variable(
+        "READ_SECONDS",
+        "Longest that reading for one page, list or API answer may take; then it is told what to filter by. 0: no end.",
+        "10",
+    ),
+    Variable(
         "INBOUND_REFUSED_BYTES_A_DAY",
         "Most bytes of refused inbound calls that are stored for one source on one day; beyond, they are only counted.",
         str(10 * 1024 * 1024),

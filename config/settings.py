@@ -89,6 +89,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "kernel.web.budget.ReadBudgetMiddleware",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -328,6 +329,7 @@ BODY_CAPS = {
     "/": 4 * 1024 * 1024,  # forms, and selections of ten thousand rows
 }
 
+READ_SECONDS = env.read_int("READ_SECONDS")
 LIVE_ALLOWED_ORIGINS = env.read_list("LIVE_ALLOWED_ORIGINS")
 
 # What `manage.py bootstrap_demo` makes; it refuses anywhere but in the demo.

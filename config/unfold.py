@@ -23,7 +23,13 @@ def _item(title: str, icon: str, page: str, permission: str = "", badge: str = "
 def dead_letter_badge(request: HttpRequest) -> str | None:
     from console.pages.badges import dead_letters
 
-    return dead_letters()
+    return dead_letters(request.user)
+
+
+def _may_see_dead_letters(request: HttpRequest) -> bool:
+    from console.pages.badges import may_see_dead_letters
+
+    return may_see_dead_letters(request.user)
 
 
 def alert_badge(request: HttpRequest) -> str | None:
@@ -38,7 +44,10 @@ NAVIGATION: list[dict[str, Any]] = [
         "items": [
             {**_item("Overview", "monitoring", "start"), "active": lambda request: request.path == reverse("start")},
             _item("Batches", "stacks", "batches", "tasks.view_task"),
-            _item("Dead letters", "inbox_customize", "dead-letters", "", "config.unfold.dead_letter_badge"),
+            {
+                **_item("Dead letters", "inbox_customize", "dead-letters", "", "config.unfold.dead_letter_badge"),
+                "permission": _may_see_dead_letters,
+            },
             _item(
                 "Alerts",
                 "notifications",

@@ -11,8 +11,11 @@ from django.urls import re_path
 from console.alerts import watchman
 from console.health import heartbeat
 from console.live.consumers import LiveConsumer
+from console.live.refusals import unknown_address
 
-websocket_application = SessionMiddlewareStack(URLRouter([re_path(r"^ws/live/?$", LiveConsumer.as_asgi())]))
+websocket_application = SessionMiddlewareStack(
+    URLRouter([re_path(r"^ws/live/?$", LiveConsumer.as_asgi()), re_path(r"", unknown_address)])  # type: ignore[arg-type]
+)
 
 
 async def lifespan_application(

@@ -84,7 +84,7 @@ def create_key(
 def split_token(token: str) -> tuple[str, str]:
     """`rt_<key id>_<secret>` → (key id, secret); ValueError for anything else."""
     parts = token.split("_")
-    if len(parts) != 3 or parts[0] != PREFIX or not (parts[1] and parts[2]):
+    if len(parts) != 3 or parts[0] != PREFIX or not (parts[1] and parts[2]) or "\x00" in token:
         raise ValueError("not a Roundtrip API key")
     return parts[1], parts[2]
 

@@ -12,9 +12,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, gen
 
 from console import figures
 from console.live import viewers
+from console.live.viewers import DELIVERY_FIGURES, TASK_FIGURES
 from console.models import Alert
 from delivery import stats as delivery_stats
-from kernel.auth import Scope
+from kernel import counting
 from tasks.reading import stats as task_stats
 from webhooks import refusals
 
@@ -33,9 +34,9 @@ def _may_read(request: HttpRequest) -> bool:
         viewer = viewers.of_token(token.strip(), timezone.now())
     else:
         viewer = viewers.of_user(request.user)
-    return (
-        viewer is not None and viewer.topics is None and viewer.subscriber is None and viewer.may(Scope.DELIVERIES_READ)
-    )
+    if viewer is None or viewer.topics is not None or viewer.subscriber is not None:
+        return False
+    return viewer.may(TASK_FIGURES) and viewer.may(DELIVERY_FIGURES)
 
 
 def collect(now: datetime) -> CollectorRegistry:
@@ -46,7 +47,7 @@ def collect(now: datetime) -> CollectorRegistry:
     for process in figures.processes(now):
         alive.labels(process["role"]).set(process["alive"])
     alerts = Gauge("roundtrip_alerts_open", "Alerts that are not resolved.", registry=registry)
-    alerts.set(Alert.objects.exclude(state=Alert.State.RESOLVED).count())
+    alerts.set(counting.count(Alert.objects.exclude(state=Alert.State.RESOLVED))[0])
     noticed = Gauge(
         "roundtrip_jobs_noticed_last_hour", "External jobs, by who noticed their end.", ["by"], registry=registry
     )

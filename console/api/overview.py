@@ -20,6 +20,7 @@ from console import dead_letters
 from console.alerts import evaluate, rules
 from console.api.dead_letter_shapes import DeadLetterGroups, DeadLetterPage
 from console.health import database
+from console.live import viewers
 from console.models import Alert
 from delivery import dead_letters as delivery_side
 from delivery import stats as delivery_stats
@@ -39,16 +40,20 @@ class StatsView(APIView):
 
     @extend_schema(operation_id="stats", summary="Get the summary", responses=OpenApiTypes.OBJECT)
     def get(self, request: Request) -> Response:
-        return Response(summary(caller_of(request).subscriber))
+        viewer = viewers.of_request(request)
+        with_tasks = viewer is not None and viewer.may(viewers.TASK_FIGURES)
+        return Response(summary(caller_of(request).subscriber, with_tasks=with_tasks))
 
 
-def summary(subscriber: str | None = None) -> dict[str, Any]:
-    """What `/stats/` and `manage.py stats` say."""
+def summary(subscriber: str | None = None, *, with_tasks: bool = True) -> dict[str, Any]:
+    """What `/stats/` and `manage.py stats` say; the figures of tasks only to whoever may see them."""
     now = timezone.now()
     row = delivery_stats.delivery_summary(subscriber, now=now)
-    row["tasks"] = task_stats.task_summary(now, subscriber)
+    if with_tasks:
+        row["tasks"] = task_stats.task_summary(now, subscriber)
     if subscriber is None:
-        row["noticed_last_hour"] = task_stats.noticed_last_hour(now)
+        if with_tasks:
+            row["noticed_last_hour"] = task_stats.noticed_last_hour(now)
         held = database.oldest_snapshot()
         row["oldest_snapshot_seconds"] = round(held.age.total_seconds(), 1) if held else None
         row["warnings"] = [finding.title for finding in rules.held_snapshots(now)]

@@ -1,21 +1,21 @@
 """The websocket at `/ws/live/`: let in, keep a list of topics, pass snapshots on, ping, and look again who it is.
 
 It never reads the domain itself; the hub does, once for all sockets. What waits to be sent is the newest snapshot of
-each topic, so a slow browser costs a bounded amount of memory and delays nobody.
+each topic, so a slow browser costs a bounded amount of memory and delays nobody. What one viewer may take is the
+business of `shares`; whatever is refused has a reason word, and leaves what is watched already as it is.
 """
 
 import asyncio
-import contextlib
 import json
-from collections import Counter
 from typing import Any
 from urllib.parse import parse_qs
 
-from channels.db import database_sync_to_async
+import structlog
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
-from console.live import hub, origins, viewers
+from console.live import hub, looks, origins, refusals, shares, viewers
 from console.live.snapshots import Snapshot
 from console.live.topics import Topic, TopicRefused, parse, permitted
 from console.live.viewers import Viewer
@@ -24,13 +24,17 @@ from kernel.parsing import strict_loads
 PROTOCOL = "roundtrip.live"
 TOKEN_PROTOCOL = "token."  # noqa: S105 - a browser cannot set headers, so a token may come as subprotocol
 PING_SECONDS = 20.0
-AGAIN_SECONDS = 60.0
+AGAIN_SECONDS = 20.0
 LOGIN_SECONDS = 5.0
-MAX_TOPICS, MAX_SOCKETS, MAX_MESSAGE = 50, 30, 4_096
+MAX_NAMES = 50  # one topic may be asked for under so many names on one socket
+MAX_MESSAGE = 4_096
 MAX_REFUSALS = 100
-UNAUTHENTICATED, FORBIDDEN, TOO_MANY = 4401, 4403, 4429
+UNAUTHENTICATED, FORBIDDEN, TOO_MANY, BUSY = 4401, 4403, 4429, 4503
+UNREADABLE = "Who you are cannot be looked up now. Try again in a moment."
 
-_sockets: Counter[str] = Counter()
+log = structlog.get_logger(__name__)
+_shares = shares.Shares()
+_looks = looks.Looks()
 
 
 class LiveConsumer(AsyncWebsocketConsumer):
@@ -40,6 +44,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
     async def connect(self) -> None:
         self.viewer: Viewer | None = None
+        self.account = ""  # the viewer's name, as long as the socket counts as theirs
+        self.is_counted = self.is_stranger = False
         self.topics: dict[str, tuple[Topic, set[str]]] = {}  # canonical name → topic, names as asked
         self.waiting: dict[str, Snapshot | dict[str, Any]] = {}
         self.sent: dict[str, tuple[int, str]] = {}
@@ -49,14 +55,48 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self.is_over = False
         self.hub = hub.of_this_loop()
         protocols = self.scope.get("subprotocols", [])
-        viewer = await database_sync_to_async(self._find_viewer)(protocols)
-        if viewer is None and not origins.may_bring_token(self.scope):
-            await self.close(FORBIDDEN)
+        if not _shares.has_room(for_stranger=False):
+            await self._turn_away(TOO_MANY, "too_many_sockets")
             return
+        try:
+            viewer = await _looks.find(self._find_viewer, protocols)
+        except (OperationalError, InterfaceError):
+            await self._turn_away(BUSY, "unavailable")
+            return
+        if viewer is None and not origins.may_bring_token(self.scope):
+            await self._turn_away(FORBIDDEN, "foreign_origin")
+            return
+        if not _shares.has_room(for_stranger=viewer is None):
+            await self._turn_away(TOO_MANY, "too_many_sockets")
+            return
+        self._count(is_stranger=viewer is None)
         await self.accept(PROTOCOL if PROTOCOL in protocols else None)
         self.jobs = [asyncio.create_task(job()) for job in (self._send_news, self._ping, self._look_again)]
         if viewer is not None:
             await self._enter(viewer)
+
+    async def _turn_away(self, close_code: int, code: str) -> None:
+        """Before the handshake is answered; browsers are told 403, so the word stands in the log."""
+        self.is_over = True
+        refusals.tell(self.scope, 403, code)
+        await self.close(close_code)
+
+    def _count(self, *, is_stranger: bool) -> None:
+        self.is_counted, self.is_stranger = True, is_stranger
+        _shares.sockets += 1
+        _shares.strangers += is_stranger
+
+    def _uncount(self) -> None:
+        if self.is_counted:
+            _shares.sockets -= 1
+            self._no_stranger()
+            self.is_counted = False
+        if not _shares.sockets:
+            _looks.rest()
+
+    def _no_stranger(self) -> None:
+        _shares.strangers -= self.is_stranger
+        self.is_stranger = False
 
     def _find_viewer(self, protocols: list[str]) -> Viewer | None:
         """By token (header, subprotocol, query) or by the console's session; None leaves the first message to say."""
@@ -75,25 +115,23 @@ class LiveConsumer(AsyncWebsocketConsumer):
         return offered.removeprefix(TOKEN_PROTOCOL) or query.get("token", [""])[0]
 
     async def _enter(self, viewer: Viewer) -> None:
-        if _sockets[viewer.name] >= MAX_SOCKETS:
-            await self._end(
-                TOO_MANY, "too_many_sockets", f"At most {MAX_SOCKETS} live views at once; close some pages."
-            )
+        if not _shares.has_socket_left(viewer.name):
+            most = shares.MAX_SOCKETS_OF_VIEWER
+            await self._end(TOO_MANY, "too_many_sockets", f"At most {most} live views at once; close some pages.")
             return
-        _sockets[viewer.name] += 1
-        self.viewer = viewer
+        self._no_stranger()
+        _shares.enter(viewer.name)
+        self.viewer, self.account = viewer, viewer.name
 
     async def disconnect(self, code: int) -> None:
         for job in self.jobs:
             job.cancel()
         for name in list(self.topics):
-            self.hub.leave(name, self)
-        self.topics.clear()
-        if self.viewer is not None:
-            _sockets[self.viewer.name] -= 1
-            if _sockets[self.viewer.name] <= 0:
-                del _sockets[self.viewer.name]
-            self.viewer = None
+            self._drop(name)
+        if self.account:
+            _shares.leave(self.account)
+        self.viewer, self.account = None, ""
+        self._uncount()
 
     # What the client says
 
@@ -122,8 +160,12 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
     async def _authenticate(self, token: object) -> None:
         viewer = None
-        if isinstance(token, str):
-            viewer = await database_sync_to_async(viewers.of_token)(token, timezone.now())
+        try:
+            if isinstance(token, str):
+                viewer = await _looks.find(viewers.of_token, token, timezone.now())
+        except (OperationalError, InterfaceError):
+            await self._end(BUSY, "unavailable", UNREADABLE)
+            return
         if viewer is None:
             await self._end(UNAUTHENTICATED, "not_authenticated", "This token is unknown, revoked or expired.")
         else:
@@ -136,14 +178,27 @@ class LiveConsumer(AsyncWebsocketConsumer):
         except TopicRefused as refusal:
             self._refuse(refusal.code, refusal.detail, asked)
             return
-        if topic.name not in self.topics and len(self.topics) >= MAX_TOPICS:
-            self._refuse("too_many_topics", f"At most {MAX_TOPICS} topics on one socket; unsubscribe some.", asked)
+        if topic.name not in self.topics and not self._has_room_for(topic, asked):
             return
+        if topic.name not in self.topics:
+            _shares.watch(self.account, topic.name)
         _topic, names = self.topics.setdefault(topic.name, (topic, set()))
-        if len(names) < MAX_TOPICS:
+        if len(names) < MAX_NAMES:
             names.add(str(asked))
         self.sent.pop(topic.name, None)
         self.hub.watch(topic, self)
+
+    def _has_room_for(self, topic: Topic, asked: object) -> bool:
+        """Whether one more topic fits; what does not is refused, and what is watched goes on."""
+        if len(self.topics) >= shares.MAX_TOPICS_OF_SOCKET:
+            words = f"At most {shares.MAX_TOPICS_OF_SOCKET} topics on one socket; unsubscribe some."
+            self._refuse("too_many_topics", words, asked)
+            return False
+        if not _shares.has_topic_left(self.account, topic.name):
+            words = f"At most {shares.MAX_TOPICS_OF_VIEWER} topics over all your live views; close some pages."
+            self._refuse("too_many_topics", words, asked)
+            return False
+        return True
 
     def _unsubscribe(self, asked: object) -> None:
         for name, (_topic, names) in list(self.topics.items()):
@@ -152,7 +207,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
                 self._drop(name)
 
     def _drop(self, name: str) -> None:
-        self.topics.pop(name, None)
+        if self.topics.pop(name, None) is not None:
+            _shares.unwatch(self.account, name)
         self.waiting.pop(name, None)
         self.sent.pop(name, None)
         self.hub.leave(name, self)
@@ -167,15 +223,16 @@ class LiveConsumer(AsyncWebsocketConsumer):
             self.complain(snapshot.topic, "not_found", "There is nothing here that you may see.")
             return
         self.sent[snapshot.topic] = (snapshot.version, snapshot.etag)
+        self.waiting.pop(f"!{snapshot.topic}", None)  # what was to complain of is over
         self._queue(snapshot.topic, snapshot)
 
     def complain(self, topic: str, code: str, detail: str) -> None:
         names = sorted(self.topics.get(topic, (None, set()))[1])
         self.sent.pop(topic, None)  # the next good snapshot is sent even if nothing changed
-        self._queue(topic, {"type": "error", "code": code, "detail": detail, "topic": names[0] if names else topic})
+        error = {"type": "error", "code": code, "detail": detail, "topic": names[0] if names else topic}
+        self._queue(f"!{topic}", error)
         if code == "not_found":
-            self.topics.pop(topic, None)
-            self.hub.leave(topic, self)
+            self._drop(topic)
 
     def _refuse(self, code: str, detail: str, topic: object = None) -> None:
         self.refusals += 1
@@ -185,6 +242,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self._queue(f"!{self.refusals}", error)
 
     def _queue(self, name: str, message: Snapshot | dict[str, Any]) -> None:
+        self.waiting.pop(name, None)  # behind what waits already, so that the newest word on a topic is the last
         self.waiting[name] = message
         self.has_news.set()
 
@@ -220,14 +278,18 @@ class LiveConsumer(AsyncWebsocketConsumer):
             return
         while True:
             await asyncio.sleep(AGAIN_SECONDS)
-            fresh = None
-            with contextlib.suppress(Exception):  # a database that is away ends no view; the hub says that it is stale
-                fresh = await database_sync_to_async(viewers.again)(self.viewer)
-                if fresh is None:
-                    await self._end(UNAUTHENTICATED, "not_authenticated", "Your login or key has ended. Log in again.")
-                    return
-            if fresh is not None:
-                self._narrow(fresh)
+            try:
+                fresh = await _looks.find(viewers.again, self.viewer)
+            except (OperationalError, InterfaceError):
+                continue  # a database that is away ends no view; the hub says that it is stale
+            except Exception as error:
+                log.exception("live_look_failed", error=type(error).__name__)
+                await self._end(BUSY, "internal_error", "A fault of ours; the log has it as live_look_failed.")
+                return
+            if fresh is None:
+                await self._end(UNAUTHENTICATED, "not_authenticated", "Your login or key has ended. Log in again.")
+                return
+            self._narrow(fresh)
 
     def _narrow(self, fresh: Viewer) -> None:
         """Go on with what the viewer may see now."""
@@ -244,6 +306,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
     async def _end(self, close_code: int, code: str, detail: str) -> None:
         self.is_over = True
+        if close_code != BUSY:
+            refusals.tell(self.scope, close_code, code, self.account)
         await self.send(json.dumps({"type": "error", "code": code, "detail": detail}))
         await self.close(close_code)
 

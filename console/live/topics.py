@@ -7,7 +7,7 @@
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode
 
-from console.live.viewers import READ_ALERTS, READ_OPERATIONS, Viewer
+from console.live.viewers import DELIVERY_FIGURES, READ_ALERTS, READ_OPERATIONS, TASK_FIGURES, Viewer
 from kernel.auth import Scope
 
 MAX_LENGTH = 400
@@ -25,7 +25,8 @@ LISTS = {
         frozenset({"state", "endpoint", "subscriber", "type", "last_outcome", "fingerprint", "event"}),
     ),
 }
-WHOLES = {"stats": Scope.DELIVERIES_READ.value, "alerts": READ_ALERTS}
+WHOLES = {"stats": "", "alerts": READ_ALERTS}  # the start page's figures are narrowed to what each viewer may see
+SIDES = {"tasks": TASK_FIGURES, "deliveries": DELIVERY_FIGURES}
 NUMBERS = {"batch", "endpoint", "event"}
 MAY_BE_EMPTY = {"subscriber", "reference", "fingerprint", "last_outcome"}  # columns with empty values: exactly those
 MAX_ID = 2**63 - 1
@@ -71,6 +72,8 @@ def parse(text: object) -> Topic:
         return Topic(kind, filter=_filter(kind, query))
     if text in WHOLES:
         return Topic(text)
+    if text in {f"stats?side={side}" for side in SIDES}:
+        return Topic("stats", filter=(("side", text.partition("=")[2]),))
     known = ", ".join([*(f"{name}:<id>" for name in OBJECTS), *(f"{name}?<filter>" for name in LISTS), *WHOLES])
     raise TopicRefused("unknown_topic", f"There is no such topic. Known: {known}.")
 
@@ -95,7 +98,7 @@ def _filter(kind: str, query: str) -> tuple[tuple[str, str], ...]:
 
 def permitted(topic: Topic, viewer: Viewer) -> Topic:
     """The topic as this viewer may watch it (lists are narrowed to their subscriber); TopicRefused otherwise."""
-    if not viewer.may(_grant(topic.kind)):
+    if not any(viewer.may(grant) for grant in _grants(topic)):
         raise TopicRefused("permission_denied", f"You may not watch {topic.kind}; the scope is missing.")
     narrowed = _narrow(topic, viewer)
     if viewer.topics is not None and topic.name not in viewer.topics and narrowed.name not in viewer.topics:
@@ -103,13 +106,23 @@ def permitted(topic: Topic, viewer: Viewer) -> Topic:
     return narrowed
 
 
-def _grant(kind: str) -> str:
-    return OBJECTS.get(kind) or WHOLES.get(kind) or LISTS[kind][0]
+def _grants(topic: Topic) -> list[str]:
+    """Any of them opens the topic; what is then shown of it may still be less."""
+    if topic.kind == "stats":
+        asked = dict(topic.filter).get("side")
+        return [grant for side, grant in SIDES.items() if asked in (None, side)]
+    return [OBJECTS.get(topic.kind) or WHOLES.get(topic.kind) or LISTS[topic.kind][0]]
+
+
+def _figures(topic: Topic, viewer: Viewer) -> Topic:
+    """Of both sides' figures only that side's which the viewer may see."""
+    sides = [side for side, grant in SIDES.items() if viewer.may(grant)]
+    return Topic("stats", filter=(("side", sides[0]),)) if not topic.filter and len(sides) == 1 else topic
 
 
 def _narrow(topic: Topic, viewer: Viewer) -> Topic:
     if viewer.subscriber is None:
-        return topic
+        return _figures(topic, viewer) if topic.kind == "stats" else topic
     if topic.kind in WHOLES or topic.kind == "operation":
         raise TopicRefused("other_subscriber", f"A key bound to one subscriber cannot watch {topic.kind}.")
     if topic.kind not in LISTS:

@@ -1,7 +1,8 @@
 """Who is looking: a console user, an API key, or a short-lived live token, as one small value with what it may see.
 
 A viewer is made when a page opens and made again while a socket stays open (`again`), so that a logout, a withdrawn
-permission or a revoked key ends the view. Nothing here trusts what a browser says about itself.
+permission or a revoked key ends the view. A live token ends with the login it was issued in: with the logout, a new
+password, the user's account. Nothing here trusts what a browser says about itself.
 """
 
 from collections.abc import Iterable
@@ -10,16 +11,18 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY, get_user_model, load_backend
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY, load_backend
 from django.core import signing
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from rest_framework.request import Request
 
+from kernel import secrets
 from kernel.auth import Scope, find_key, name_of
 from kernel.models import ApiKey
 
 READ_OPERATIONS, READ_ALERTS = "operations:read", "alerts:read"
+TASK_FIGURES, DELIVERY_FIGURES = "figures:tasks", "figures:deliveries"  # how many there are, which is less than reading
 TOKEN_PREFIX, TOKEN_SALT = "rtl_", "console.live-token"
 MAX_TOKEN_LIFE = timedelta(hours=1)
 
@@ -54,6 +57,10 @@ def of_user(user: Any, session_key: str = "") -> Viewer | None:
         grants.add(READ_OPERATIONS)
     if user.has_perm("console.view_alert"):
         grants.add(READ_ALERTS)
+    if Scope.TASKS_READ in grants:
+        grants.add(TASK_FIGURES)
+    if Scope.DELIVERIES_READ in grants:
+        grants.add(DELIVERY_FIGURES)
     name = name_of(user)
     return Viewer(name, frozenset(grants), user_id=user.pk, session_key=session_key)
 
@@ -62,14 +69,18 @@ def of_key(key: ApiKey) -> Viewer:
     grants = set(key.scopes)
     if Scope.OPERATIONS_WRITE in grants:
         grants.add(READ_OPERATIONS)
-    if Scope.DELIVERIES_READ in grants:
-        grants.add(READ_ALERTS)
+    if Scope.DELIVERIES_READ in grants:  # the scope's own words: “and statistics”, those of tasks too
+        grants |= {READ_ALERTS, TASK_FIGURES, DELIVERY_FIGURES}
+    if Scope.TASKS_READ in grants:
+        grants.add(TASK_FIGURES)
     return Viewer(f"key:{key.key_id}", frozenset(grants), key.subscriber or None, key_id=key.key_id)
 
 
 def of_request(request: Request) -> Viewer | None:
     """The caller of an API view."""
-    return of_key(request.auth) if isinstance(request.auth, ApiKey) else of_user(request.user)
+    if isinstance(request.auth, ApiKey):
+        return of_key(request.auth)
+    return of_user(request.user, getattr(request.session, "session_key", None) or "")
 
 
 def of_token(token: str, now: datetime) -> Viewer | None:
@@ -91,18 +102,31 @@ def of_token(token: str, now: datetime) -> Viewer | None:
 def _issuer(claims: dict[str, Any], now: datetime) -> Viewer | None:
     """A token opens no more than its issuer still may."""
     if claims.get("key"):
-        key = ApiKey.objects.filter(key_id=claims["key"]).first()
-        return of_key(key) if key and key.is_live(now) else None
-    user_id = claims.get("user")
-    return of_user(get_user_model().objects.filter(pk=user_id).first()) if isinstance(user_id, int) else None
+        return _of_key_id(claims["key"], now)
+    try:
+        session_key = secrets.decrypt(claims["session"])
+    except (KeyError, AttributeError, secrets.UndecryptableSecret):
+        return None
+    viewer = of_session(_session_store()(session_key))
+    return viewer if viewer is not None and viewer.user_id == claims.get("user") else None
+
+
+def _of_key_id(key_id: str, now: datetime) -> Viewer | None:
+    key = ApiKey.objects.filter(key_id=key_id).first()
+    is_good = key is not None and key.is_live(now) and not (key.is_demo and settings.PRODUCTION)
+    return of_key(key) if key is not None and is_good else None
 
 
 def issue_token(viewer: Viewer, topics: Iterable[str], life: timedelta, now: datetime) -> tuple[str, datetime]:
-    """A signed token for these topics (canonical names, permitted to the viewer) and this long, at most an hour."""
+    """A signed token for these topics (canonical names, permitted to the viewer) and this long, at most an hour.
+
+    It names the login it was issued in, encrypted: what is signed only can be read by whoever holds the token.
+    """
     until = now + min(life, MAX_TOKEN_LIFE)
     claims = {
         "key": viewer.key_id,
         "user": viewer.user_id,
+        **({"session": secrets.encrypt(viewer.session_key)} if viewer.session_key else {}),
         "topics": sorted(set(topics)),
         "until": until.isoformat(),
     }
@@ -111,6 +135,8 @@ def issue_token(viewer: Viewer, topics: Iterable[str], life: timedelta, now: dat
 
 def of_session(session: Any) -> Viewer | None:
     """The console user of a stored session, checked like Django's own middleware does."""
+    if "\x00" in (session.session_key or ""):  # a cookie may hold one; PostgreSQL takes none in a text
+        return None
     user_id = session.get(SESSION_KEY)
     backend = session.get(BACKEND_SESSION_KEY)
     if user_id is None or backend not in settings.AUTHENTICATION_BACKENDS:
@@ -126,10 +152,7 @@ def again(viewer: Viewer) -> Viewer | None:
     now = timezone.now()
     if viewer.expires_at is not None and viewer.expires_at <= now:
         return None
-    if viewer.session_key:
-        return of_session(_session_store()(viewer.session_key))
-    claims = {"key": viewer.key_id, "user": viewer.user_id}
-    fresh = _issuer(claims, now)
+    fresh = _of_key_id(viewer.key_id, now) if viewer.key_id else of_session(_session_store()(viewer.session_key))
     return fresh and replace(fresh, topics=viewer.topics, expires_at=viewer.expires_at)
 
 

@@ -2,11 +2,16 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
+
+from django.db.models import QuerySet
 
 from console.models import Alert
 from delivery.dead_letters import redrivable
 from delivery.models import Delivery
+from delivery.states import State as DeliveryState
 from tasks.models import Task
+from tasks.states import State as TaskState
 
 FRESH_SECONDS = 5.0
 CAP = 1_000
@@ -23,14 +28,22 @@ def _at_most_every_five_seconds(name: str, count: Callable[[], int]) -> str | No
     return words
 
 
-def dead_letters() -> str | None:
-    """Both sides together, without what was kept of deleted endpoints; None shows no badge."""
+DEAD: dict[str, tuple[str, QuerySet]] = {
+    "tasks": ("tasks.view_task", Task.objects.filter(state=TaskState.DEAD_LETTER)),
+    "deliveries": ("delivery.view_delivery", redrivable(Delivery.objects.filter(state=DeliveryState.DEAD_LETTER))),
+}
+
+
+def may_see_dead_letters(user: Any) -> bool:
+    return any(user.has_perm(permission) for permission, _ in DEAD.values())
+
+
+def dead_letters(user: Any) -> str | None:
+    """Of the sides that this user may see, without what was kept of deleted endpoints; None shows no badge."""
+    sides = [side for side, (permission, _) in DEAD.items() if user.has_perm(permission)]
     return _at_most_every_five_seconds(
-        "dead_letters",
-        lambda: sum(
-            rows.filter(state="dead_letter").order_by().values("pk")[:CAP].count()
-            for rows in (Task.objects.all(), redrivable(Delivery.objects.all()))
-        ),
+        "dead letters of " + " and ".join(sides),
+        lambda: sum(DEAD[side][1].order_by().values("pk")[:CAP].count() for side in sides),
     )
 
 

@@ -34,10 +34,10 @@ PAGE_SIZE = 25
 def live(topic: Topic, viewer: Viewer) -> dict[str, Any] | None:
     """A topic's snapshot as templates need it; None where it does not exist or is not this viewer's to see."""
     try:
-        permitted(topic, viewer)
+        narrowed = permitted(topic, viewer)
     except TopicRefused:
         return None
-    snapshot = snapshots.read(topic)
+    snapshot = snapshots.read(narrowed)
     if snapshot is None or not viewer.sees(snapshot.owner):
         return None
     return {"topic": topic.name, "version": snapshot.version, **json.loads(snapshot.body)}

@@ -1,8 +1,12 @@
 """A websocket client for tests, on asgiref's communicator. (Channels' own needs a server that we lack.)"""
 
+import contextlib
 import json
 
 from asgiref.testing import ApplicationCommunicator
+from django.test import Client
+
+from console.routing import websocket_application
 
 
 class WebsocketCommunicator(ApplicationCommunicator):
@@ -39,3 +43,32 @@ class WebsocketCommunicator(ApplicationCommunicator):
     async def disconnect(self, code=1000, timeout=1):
         await self.send_input({"type": "websocket.disconnect", "code": code})
         await self.wait(timeout)
+
+
+OWN = [(b"host", b"testserver"), (b"origin", b"http://testserver")]
+
+
+def cookie_of(user):
+    client = Client()
+    client.force_login(user)
+    return (b"cookie", f"sessionid={client.cookies['sessionid'].value}".encode())
+
+
+def bearer(token):
+    return (b"authorization", f"Bearer {token}".encode())
+
+
+@contextlib.asynccontextmanager
+async def socket(*headers, query="", subprotocols=None):
+    path = f"/ws/live/{query}"
+    communicator = WebsocketCommunicator(websocket_application, path, list(headers), subprotocols)
+    connected, detail = await communicator.connect(timeout=3)
+    try:
+        yield communicator if connected else detail
+    finally:
+        await communicator.disconnect()
+
+
+async def ask(communicator, topic):
+    await communicator.send_json_to({"type": "subscribe", "topic": topic})
+    return await communicator.receive_json_from(timeout=3)

@@ -4,12 +4,14 @@ from typing import Any
 
 import structlog
 from django.conf import settings
-from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.core.exceptions import FieldDoesNotExist, PermissionDenied, RequestDataTooBig
 from django.db import DataError, InterfaceError, OperationalError
 from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
+
+from kernel.database import reads
 
 CONTENT_TYPE = "application/problem+json"
 ERRORS_SHOWN = 100  # more help nobody; two megabytes of wrong ids would be an answer of fifty
@@ -90,6 +92,21 @@ class Unavailable(Problem):
     title = "Temporarily unavailable"
 
 
+class QueryTooSlow(Unavailable):
+    """A read was ended because it took too long. Nothing was changed; asked more narrowly it will be answered."""
+
+    code = "query_too_slow"
+
+    def __init__(self, quick_filters: list[str]) -> None:
+        narrower = f"one of {', '.join(quick_filters)}" if quick_filters else "an id, or fewer rows"
+        log.warning("query_too_slow")
+        super().__init__(
+            f"This takes longer than {settings.READ_SECONDS:g} s to read; nothing was changed. Ask for less: filter by "
+            f"{narrower}.",
+            headers={"Retry-After": "30"},
+        )
+
+
 def document(problem: Problem) -> dict[str, Any]:
     """The problem as RFC 9457 writes it."""
     body: dict[str, Any] = {
@@ -128,11 +145,35 @@ def _join(prefix: str, key: object) -> str:
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
     """DRF's `EXCEPTION_HANDLER`: every refusal becomes a problem; a fault of ours stays a 500 in the log."""
-    problem = as_problem(error)
+    problem = _too_slow(error, context.get("view")) or as_problem(error)
     if problem is None:
         return None
     set_rollback()
     return problem_response(problem)
+
+
+def _too_slow(error: Exception, view: Any) -> Problem | None:
+    """A list that its filters make slow: the answer names those that an index serves."""
+    return QueryTooSlow(_quick_filters(view)) if reads.is_too_slow(error) else None
+
+
+def _quick_filters(view: Any) -> list[str]:
+    """The filters of the view's list whose column leads an index."""
+    filters = getattr(getattr(view, "filterset_class", None), "base_filters", {})
+    model = getattr(getattr(view, "queryset", None), "model", None)
+    return [] if model is None else sorted(name for name, one in filters.items() if _leads_index(model, one.field_name))
+
+
+def _leads_index(model: Any, path: str | None) -> bool:
+    for name in (path or "").split("__"):
+        try:
+            column = model._meta.get_field(name)
+        except FieldDoesNotExist:  # a filter of several columns
+            return False
+        owner, model = model, column.related_model or model
+    led = {index.fields[0].lstrip("-") for index in owner._meta.indexes if index.fields}
+    led |= {rule.fields[0] for rule in owner._meta.constraints if getattr(rule, "fields", None)}
+    return bool(column.primary_key or column.db_index or column.unique or column.name in led)
 
 
 def as_problem(error: Exception) -> Problem | None:
@@ -159,6 +200,8 @@ def as_problem(error: Exception) -> Problem | None:
             "A time, number or text in the request is beyond what can be stored or compared.",
             code="value_out_of_range",
         )
+    if reads.is_too_slow(error):
+        return QueryTooSlow([])
     if isinstance(error, OperationalError | InterfaceError):
         log.error("database_unreachable", error=type(error).__name__)
         return Unavailable(

@@ -10,10 +10,15 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 def client_address(request: HttpRequest) -> str | None:
     """The caller's IP address. `X-Forwarded-For` counts only through TRUSTED_PROXIES, read from the right."""
-    peer = _parse(request.META.get("REMOTE_ADDR", ""))
+    return address_behind(request.META.get("REMOTE_ADDR", ""), request.headers.get("x-forwarded-for", ""))
+
+
+def address_behind(peer_address: str, forwarded_for: str) -> str | None:
+    """The same, of a connection that is no request of Django's."""
+    peer = _parse(peer_address)
     if peer is None or not _is_trusted(peer):
         return str(peer) if peer else None
-    for text in reversed(request.headers.get("x-forwarded-for", "").split(",")[-20:]):
+    for text in reversed(forwarded_for.split(",")[-20:]):
         hop = _parse(text)
         if hop is None:
             break

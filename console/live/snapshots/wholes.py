@@ -16,24 +16,30 @@ from tasks.reading import stats as task_stats
 BATCHES_SHOWN = 8
 
 
-def stats(_topic: Topic) -> tuple[None, dict[str, Any]]:
-    return None, stats_data(timezone.now())
+def stats(topic: Topic) -> tuple[None, dict[str, Any]]:
+    return None, stats_data(timezone.now(), dict(topic.filter).get("side"))
 
 
-def stats_data(now: datetime) -> dict[str, Any]:
-    """Ages are left to the page to count from the times, so that an idle house reads the same twice."""
-    tasks, deliveries = task_stats.task_summary(now), delivery_stats.delivery_summary(now=now)
-    for summary in (tasks, deliveries):
-        for age in ("oldest_pending", "oldest_held"):
-            summary.pop(age, None)
-    return {
-        "tasks": tasks,
-        "deliveries": deliveries,
-        "noticed": task_stats.noticed_last_hour(now),
-        "endpoints": figures.worst_endpoints(),
-        "processes": figures.processes(now),
-        "batches": [batch_row(row) for row in Batch.objects.order_by("-id")[:BATCHES_SHOWN]],
-    }
+def stats_data(now: datetime, side: str | None = None) -> dict[str, Any]:
+    """Of both sides, or of one. Ages are left to the page to count from the times, so that an idle house reads the same
+    twice."""
+    data: dict[str, Any] = {"processes": figures.processes(now)}
+    if side != "deliveries":
+        data |= {
+            "tasks": _without_ages(task_stats.task_summary(now)),
+            "noticed": task_stats.noticed_last_hour(now),
+            "batches": [batch_row(row) for row in Batch.objects.order_by("-id")[:BATCHES_SHOWN]],
+        }
+    if side != "tasks":
+        data |= {
+            "deliveries": _without_ages(delivery_stats.delivery_summary(now=now)),
+            "endpoints": figures.worst_endpoints(),
+        }
+    return data
+
+
+def _without_ages(summary: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in summary.items() if name not in {"oldest_pending", "oldest_held"}}
 
 
 def alerts(_topic: Topic) -> tuple[None, dict[str, Any]]:

@@ -6,46 +6,17 @@ import contextlib
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth import get_user_model
-from django.test import Client
+from django.db import OperationalError
 from django.utils import timezone
 
-from console.live import consumers, hub, viewers
-from console.routing import websocket_application
-from console.tests.communicator import WebsocketCommunicator
+from console.live import consumers, hub, shares, viewers
+from console.tests.communicator import OWN, ask, bearer, cookie_of, socket
 from console.tests.conftest import allow, make_batch
 from kernel.live_hints import touched
 from kernel.models import ApiKey
 from tasks.models import Batch
 
 pytestmark = pytest.mark.usefixtures("committed")
-
-OWN = [(b"host", b"testserver"), (b"origin", b"http://testserver")]
-
-
-def cookie_of(user):
-    client = Client()
-    client.force_login(user)
-    return (b"cookie", f"sessionid={client.cookies['sessionid'].value}".encode())
-
-
-def bearer(token):
-    return (b"authorization", f"Bearer {token}".encode())
-
-
-@contextlib.asynccontextmanager
-async def socket(*headers, query="", subprotocols=None):
-    path = f"/ws/live/{query}"
-    communicator = WebsocketCommunicator(websocket_application, path, list(headers), subprotocols)
-    connected, detail = await communicator.connect(timeout=3)
-    try:
-        yield communicator if connected else detail
-    finally:
-        await communicator.disconnect()
-
-
-async def ask(communicator, topic):
-    await communicator.send_json_to({"type": "subscribe", "topic": topic})
-    return await communicator.receive_json_from(timeout=3)
 
 
 def test_a_console_session_gets_the_snapshot_at_once_and_again_after_a_change(operator):
@@ -227,7 +198,7 @@ def test_staff_without_permission_see_nothing(staff):
 
 
 def test_too_many_topics_and_senseless_messages_are_refused_in_words(operator, monkeypatch):
-    monkeypatch.setattr(consumers, "MAX_TOPICS", 2)
+    monkeypatch.setattr(shares, "MAX_TOPICS_OF_SOCKET", 2)
     cookie = cookie_of(operator)
 
     async def play():
@@ -243,7 +214,7 @@ def test_too_many_topics_and_senseless_messages_are_refused_in_words(operator, m
 
 
 def test_too_many_sockets_of_one_user_are_refused(operator, monkeypatch):
-    monkeypatch.setattr(consumers, "MAX_SOCKETS", 1)
+    monkeypatch.setattr(shares, "MAX_SOCKETS_OF_VIEWER", 1)
     cookie = cookie_of(operator)
 
     async def play():
@@ -298,6 +269,10 @@ def test_a_view_ends_with_the_login_the_key_or_the_permission(staff, key, monkey
     async_to_sync(play)()
 
 
+def _away(_topic):
+    raise OperationalError("the database is away")
+
+
 def test_a_failing_database_read_is_said_and_mended(operator, monkeypatch):
     batch = make_batch(["running"])
     cookie = cookie_of(operator)
@@ -307,7 +282,7 @@ def test_a_failing_database_read_is_said_and_mended(operator, monkeypatch):
     async def play():
         async with socket(*OWN, cookie) as communicator:
             await ask(communicator, f"batch:{batch.pk}")
-            monkeypatch.setattr(hub, "_read_in_thread", lambda _topic: 1 / 0)
+            monkeypatch.setattr(hub, "_read_in_thread", _away)
             hub.of_this_loop().hint([f"batch:{batch.pk}"])
             assert (await communicator.receive_json_from(timeout=3))["code"] == "unavailable"
             monkeypatch.setattr(hub, "_read_in_thread", real)
@@ -354,5 +329,27 @@ def test_what_arrives_after_the_end_is_not_answered():
             assert (await communicator.receive_json_from(timeout=3))["code"] == "not_authenticated"
             assert (await communicator.receive_output(timeout=3))["type"] == "websocket.close"
             assert await communicator.receive_nothing(timeout=0.2)
+
+    async_to_sync(play)()
+
+
+def test_topics_of_one_viewer_are_bounded_over_all_sockets_and_nothing_followed_is_lost(operator, monkeypatch):
+    monkeypatch.setattr(shares, "MAX_TOPICS_OF_VIEWER", 2)
+    batch = make_batch(["running"])
+    cookie = cookie_of(operator)
+
+    async def play():
+        async with socket(*OWN, cookie) as first, socket(*OWN, cookie) as second:
+            for topic in ("alerts", f"batch:{batch.pk}"):
+                assert (await ask(first, topic))["type"] == "snapshot"
+            refused = await ask(second, "tasks")
+            assert (refused["code"], refused["topic"]) == ("too_many_topics", "tasks")
+            assert (await ask(second, "alerts"))["type"] == "snapshot"  # the first page's own
+            await asyncio.sleep(0.3)
+            await sync_to_async(Batch.objects.filter(pk=batch.pk).update)(total=9)
+            await sync_to_async(touched)(f"batch:{batch.pk}")
+            assert (await first.receive_json_from(timeout=3))["data"]["total"] == 9
+        assert consumers._shares._topics == {}
+        assert (consumers._shares.sockets, consumers._shares.strangers) == (0, 0)
 
     async_to_sync(play)()

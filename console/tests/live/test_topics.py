@@ -5,7 +5,7 @@ import pytest
 from console.live.topics import Topic, TopicRefused, parse, permitted
 from console.live.viewers import Viewer
 
-ALL = frozenset({"tasks:read", "deliveries:read", "operations:read", "alerts:read"})
+ALL = frozenset({"tasks:read", "deliveries:read", "operations:read", "alerts:read", "figures:deliveries"})
 NAMES = (
     "task:1",
     "batch:1",
@@ -92,3 +92,24 @@ def test_a_live_token_opens_only_its_topics():
     assert permitted(parse("batch:1"), token) == Topic("batch", 1)
     with pytest.raises(TopicRefused):
         permitted(parse("batch:2"), token)
+
+
+@pytest.mark.parametrize(
+    ("grants", "name"),
+    [
+        ({"figures:tasks", "figures:deliveries"}, "stats"),
+        ({"figures:tasks"}, "stats?side=tasks"),
+        ({"figures:deliveries"}, "stats?side=deliveries"),
+    ],
+)
+def test_the_figures_are_narrowed_to_the_sides_that_a_viewer_may_see(grants, name):
+    viewer = Viewer("one", frozenset(grants))
+    narrowed = permitted(parse("stats"), viewer)
+    assert narrowed.name == name
+    assert permitted(narrowed, viewer) == narrowed == parse(name)  # a socket looks again, a token names it so
+
+
+def test_a_sides_figures_cannot_be_asked_for_by_whoever_sees_the_other():
+    with pytest.raises(TopicRefused) as refusal:
+        permitted(parse("stats?side=tasks"), Viewer("one", frozenset({"figures:deliveries"})))
+    assert refusal.value.code == "permission_denied"

@@ -1,0 +1,1 @@
+"""How long reads may take, and on which connection."""
