@@ -1,4 +1,4 @@
-"""`manage.py document`: writes docs/reference.md from the lists in the code, so that the two cannot part."""
+"""`manage.py document`: writes docs/reference.md and docs/limits.md from the code, so that they cannot part from it."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,14 +10,21 @@ import delivery.states
 import tasks.states
 import webhooks.models
 from config.environment import VARIABLES
+from config.limits import SECTIONS
 from delivery.policy.outcomes import EXPLANATIONS, Outcome
 from kernel.auth import Scope
 from tasks.kinds import KINDS
 
-TARGET = settings.BASE_DIR / "docs" / "reference.md"
+DOCS = settings.BASE_DIR / "docs"
 INTRO = """# Reference
 
 Made from the code by `python manage.py document`; a test fails when it is out of date. Do not edit it by hand.
+"""
+
+LIMITS_INTRO = """# Limits
+
+What each door and each row takes at most, and what happens beyond. Made from the code by `python manage.py document`; a
+test fails when it is out of date. Do not edit it by hand. Where no variable is named, the bound stands in the code.
 """
 
 
@@ -77,16 +84,29 @@ def reference() -> str:
     return INTRO + "".join(f"\n## {title}\n\n{body}" for title, body in sections)
 
 
+def limits() -> str:
+    """The whole of docs/limits.md."""
+    parts = [LIMITS_INTRO]
+    for section in SECTIONS:
+        rows = ((row.what, row.most, row.beyond, f"`{row.setting}`" if row.setting else "") for row in section.limits)
+        parts.append(f"\n## {section.title}\n\n" + _table(("what", "at most", "beyond it", "variable"), rows))
+    return "".join(parts)
+
+
+PAGES = {"reference.md": reference, "limits.md": limits}
+
+
 class Command(BaseCommand):
-    help = "Writes docs/reference.md from the lists in the code."
+    help = "Writes docs/reference.md and docs/limits.md from the code."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--check", action="store_true", help="only say whether it is up to date")
+        parser.add_argument("--check", action="store_true", help="only say whether they are up to date")
 
     def handle(self, *args: Any, check: bool = False, **options: Any) -> None:
-        text = reference()
-        if not check:
-            TARGET.write_text(text, encoding="utf-8")
-            self.stdout.write(f"Wrote {TARGET.relative_to(settings.BASE_DIR)}.")
-        elif not TARGET.exists() or TARGET.read_text(encoding="utf-8") != text:
-            raise CommandError("docs/reference.md is out of date. Run: python manage.py document")
+        for name, made in PAGES.items():
+            path, text = DOCS / name, made()
+            if not check:
+                path.write_text(text, encoding="utf-8")
+                self.stdout.write(f"Wrote docs/{name}.")
+            elif not path.exists() or path.read_text(encoding="utf-8") != text:
+                raise CommandError(f"docs/{name} is out of date. Run: python manage.py document")
