@@ -1,10 +1,10 @@
 """Does the door stay open while strangers stand in it? Signed inbound webhooks beside all that can be done to it.
 
-All processes as `bin/up` starts them, one web process. At once and all the time: log-ins with wrong passwords, bodies that drip a byte
-a second, heads that never end, sockets that say nothing. Beside them signed webhooks of the sandbox's provider come in,
-for jobs that are known and for strangers' ones, and `/readyz` is asked. Each log-in comes from an address of its own, so
-that the bound of one address does not spare us the hash. Waits run from the moment at which a webhook was meant to
-leave, so that one that holds up the next is not forgiven.
+All processes as `bin/up` starts them, one web process. At once and all the time: log-ins with wrong passwords, bodies
+that drip a byte a second, heads that never end, sockets that say nothing. Beside them signed webhooks of the
+sandbox's provider come in, for jobs that are known and for strangers' ones, and `/readyz` is asked. Each log-in comes
+from an address of its own, so that the bound of one address does not spare us the hash. Waits run from the moment at
+which a webhook was meant to leave, so that one that holds up the next is not forgiven.
 
 Keys: `p50_ms`, `p95_ms`, `p99_ms`, `max_ms`, `statuses`, `readyz`, `quiet_p95_ms`, `log_ins`, `cut`.
 """
