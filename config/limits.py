@@ -218,7 +218,7 @@ SECTIONS: tuple[Section, ...] = (
             Limit("one subscriber's part, times what is left free", f"{shares.QUICK_TIMES_FREE} of the quick room, {shares.WAITING_TIMES_FREE} of the waiting one", "wait, while others go"),
             Limit("of one endpoint in one claim", count(claiming.ROWS_WANTED), "the next claim"),
             Limit("headers of an answer", size(handles.MAX_HEADER_BYTES), "the rest is not kept, and said so"),
-            Limit("body of an answer that is read", size(messages.TransferConfig.__dataclass_fields__["read_bytes"].default), "the connection is cut; the status counts"),
+            Limit("body of an answer that is read", size(messages.TransferConfig().read_bytes), "the connection is cut; the status counts"),
             Limit("body of an answer that is kept", size(attempts.HEAD_BYTES), "cut, and said so"),
             Limit("note of an attempt", count(attempts.MAX_NOTE, "characters"), "cut"),
             Limit("error of an attempt", count(verdicts.MAX_ERROR, "characters"), "cut"),
