@@ -17,15 +17,16 @@ from kernel.web.lanes import Lane, Lanes  # noqa: E402
 from kernel.web.weights import HeavyBodies  # noqa: E402
 
 LOG_IN_PLACES = 2
+LOG_INS_WAITING, REST_WAITING = 30, 1_000  # beyond them the answer is 503 at once
 KEPT_FREE = 2  # connections for inbound webhooks, whatever else goes on; the pool also serves live pages and heartbeat
 
 
 def _lanes() -> dict[str, Lane | None]:
     """Inbound webhooks and health have no limit but the pool's, of which the others together leave a part free."""
     pool = settings.DATABASES["default"]["OPTIONS"].get("pool", {}).get("max_size", 0)
-    rest = Lane(max(1, pool - LOG_IN_PLACES - KEPT_FREE), 1000) if pool else None
+    rest = Lane(max(1, pool - LOG_IN_PLACES - KEPT_FREE), REST_WAITING) if pool else None
     free: dict[str, Lane | None] = dict.fromkeys(("/webhooks/", "/healthz", "/readyz", "/static/"))
-    return {**free, "/admin/login": Lane(LOG_IN_PLACES, 30), "/": rest}
+    return {**free, "/admin/login": Lane(LOG_IN_PLACES, LOG_INS_WAITING), "/": rest}
 
 
 application = ProtocolTypeRouter(

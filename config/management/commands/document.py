@@ -15,6 +15,7 @@ from config.documents import live, receiving
 from config.documents.events import events_page
 from config.documents.markdown import table, with_parts
 from config.environment import VARIABLES
+from config.limits import SECTIONS
 from delivery.policy.outcomes import EXPLANATIONS, Outcome
 from kernel.auth import Scope
 from tasks.kinds import KINDS
@@ -24,6 +25,12 @@ DOCS = settings.BASE_DIR / "docs"
 INTRO = """# Reference
 
 Made from the code by `python manage.py document`; a test fails when it is out of date. Do not edit it by hand.
+"""
+
+LIMITS_INTRO = """# Limits
+
+What each door and each row takes at most, and what happens beyond. Made from the code by `python manage.py document`; a
+test fails when it is out of date. Do not edit it by hand. Where no variable is named, the bound stands in the code.
 """
 
 
@@ -91,12 +98,22 @@ def reference() -> str:
     return INTRO + "".join(f"\n## {title}\n\n{body}" for title, body in sections)
 
 
+def limits() -> str:
+    """The whole of docs/limits.md."""
+    parts = [LIMITS_INTRO]
+    for section in SECTIONS:
+        rows = ((row.what, row.most, row.beyond, f"`{row.setting}`" if row.setting else "") for row in section.limits)
+        parts.append(f"\n## {section.title}\n\n" + table(("what", "at most", "beyond it", "variable"), rows))
+    return "".join(parts)
+
+
 def _parts(page: str, parts: dict[str, Callable[[], str]]) -> str:
     return with_parts((DOCS / page).read_text(encoding="utf-8"), parts)
 
 
 PAGES: dict[Path, Callable[[], str]] = {
     DOCS / "reference.md": reference,
+    DOCS / "limits.md": limits,
     DOCS / "events.md": events_page,
     DOCS / "receiving.md": partial(_parts, "receiving.md", receiving.PARTS),
     DOCS / "live.md": partial(_parts, "live.md", live.PARTS),
