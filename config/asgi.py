@@ -13,6 +13,7 @@ from django.conf import settings  # noqa: E402
 
 from console.routing import lifespan_application, websocket_application  # noqa: E402
 from kernel.web.bodies import CappedBodies  # noqa: E402
+from kernel.web.forwarded import ForwardedByProxies  # noqa: E402
 from kernel.web.lanes import Lane, Lanes  # noqa: E402
 
 CAPS = {"/webhooks/": settings.INBOUND_MAX_BYTES, "/": settings.DATA_UPLOAD_MAX_MEMORY_SIZE}
@@ -29,10 +30,12 @@ def _lanes() -> dict[str, Lane | None]:
     return {**free, "/admin/login": Lane(LOG_IN_PLACES, 30), "/": rest}
 
 
-application = ProtocolTypeRouter(
-    {
-        "http": CappedBodies(Lanes(django_application, _lanes()), CAPS),
-        "websocket": websocket_application,
-        "lifespan": lifespan_application,
-    }
+application = ForwardedByProxies(
+    ProtocolTypeRouter(
+        {
+            "http": CappedBodies(Lanes(django_application, _lanes()), CAPS),
+            "websocket": websocket_application,
+            "lifespan": lifespan_application,
+        }
+    )
 )
