@@ -13,6 +13,7 @@ from django.conf import settings  # noqa: E402
 
 from console.routing import lifespan_application, websocket_application  # noqa: E402
 from kernel.web.bodies import CappedBodies  # noqa: E402
+from kernel.web.forwarded import ForwardedByProxies  # noqa: E402
 from kernel.web.lanes import Lane, Lanes  # noqa: E402
 from kernel.web.weights import HeavyBodies  # noqa: E402
 
@@ -29,12 +30,13 @@ def _lanes() -> dict[str, Lane | None]:
     return {**free, "/admin/login": Lane(LOG_IN_PLACES, LOG_INS_WAITING), "/": rest}
 
 
-application = ProtocolTypeRouter(
-    {
-        "http": CappedBodies(
-            HeavyBodies(Lanes(django_application, _lanes()), settings.INBOUND_MAX_BYTES), settings.BODY_CAPS
-        ),
-        "websocket": websocket_application,
-        "lifespan": lifespan_application,
-    }
+bodies = HeavyBodies(Lanes(django_application, _lanes()), settings.INBOUND_MAX_BYTES)
+application = ForwardedByProxies(
+    ProtocolTypeRouter(
+        {
+            "http": CappedBodies(bodies, settings.BODY_CAPS),
+            "websocket": websocket_application,
+            "lifespan": lifespan_application,
+        }
+    )
 )

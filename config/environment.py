@@ -194,6 +194,11 @@ def missing_in_production() -> list[str]:
     return [variable.name for variable in VARIABLES if variable.required and not read(variable.name).strip()]
 
 
+def names(prefix: str) -> list[str]:
+    """The variables whose names begin so."""
+    return [variable.name for variable in VARIABLES if variable.name.startswith(prefix)]
+
+
 def table() -> list[dict[str, object]]:
     """Every variable: its purpose, whether it is set, its value (empty for a secret); for `manage.py doctor`."""
     return [

@@ -1,11 +1,14 @@
 """Django's settings, made from the environment (`config.environment`). The environment is read nowhere else."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
 from config import environment as env
+from config import production
 from config.logs import logging_config
 from kernel.network.addresses import parse_networks
 from kernel.network.openings import OPERATORS, Network, Opening, parse_openings
@@ -20,26 +23,70 @@ ENVIRONMENT_TABLE = env.table()  # what `manage.py doctor` shows; secrets are no
 DEBUG = env.read_bool("DEBUG")
 
 _TEST_KEY = "test-only-" + "0" * 50
-DEMO_KEY_MARK = "demo-"  # bin/up makes keys that start so; production refuses them
+_TEST_MASTER_KEY = "dGVzdC1vbmx5LW1hc3Rlci1rZXktMDAwMDAwMDAwMDA="
 
 SECRET_KEY = env.read("SECRET_KEY") or (_TEST_KEY if TESTING else "")
-MASTER_KEYS = env.read_list("MASTER_KEYS") or (["dGVzdC1vbmx5LW1hc3Rlci1rZXktMDAwMDAwMDAwMDA="] if TESTING else [])
+MASTER_KEYS = env.read_list("MASTER_KEYS") or ([_TEST_MASTER_KEY] if TESTING else [])
 
 
 def _refuse_unsafe_production() -> None:
     problems = [f"{name} is missing" for name in env.missing_in_production()]
     if DEBUG:
         problems.append("DEBUG is on")
-    if SECRET_KEY.startswith((DEMO_KEY_MARK, "test-only-")):
-        problems.append("SECRET_KEY is a demo key")
-    if any(env.read(name) for name in ("DEMO_ADMIN_PASSWORD", "DEMO_API_KEY")):
-        problems.append("demo credentials are configured (DEMO_ADMIN_PASSWORD or DEMO_API_KEY)")
-    if any(env.read(name) for name in ("SANDBOX_PROVIDER_URL", "SANDBOX_RECEIVER_URL")):
-        problems.append("the sandbox is configured (SANDBOX_PROVIDER_URL or SANDBOX_RECEIVER_URL)")
+    problems += production.faults_of_secret_key(SECRET_KEY)
+    problems += production.faults_of_master_keys(MASTER_KEYS, published=[_TEST_MASTER_KEY])
+    problems += production.faults_of_hosts(env.read_list("ALLOWED_HOSTS"))
+    problems += production.faults_of_proxies(env.read_list("TRUSTED_PROXIES"))
+    if any(env.read(name) for name in ("DEMO_ADMIN_PASSWORD", "DEMO_API_KEY", "DEMO_ENDPOINT_SECRET")):
+        problems.append("demo credentials are configured (DEMO_ADMIN_PASSWORD, DEMO_API_KEY or DEMO_ENDPOINT_SECRET)")
+    if any(env.read(name) for name in env.names("SANDBOX_")):
+        problems.append(f"the sandbox is configured ({', '.join(env.names('SANDBOX_'))})")
+    problems += production.faults_in_form(_readers())
     if problems:
         raise ImproperlyConfigured(
             "Roundtrip will not start in production: " + "; ".join(problems) + ". See docs/reference.md."
         )
+
+
+def _readers() -> list[Callable[[], object]]:
+    """How each variable with a form of its own is read further down, where the first fault would be the only one."""
+    networks = [variable.name for variable in env.VARIABLES if variable.name.endswith(("_NETWORKS", "TRUSTED_PROXIES"))]
+    numbers = [variable.name for variable in env.VARIABLES if variable.default.isdigit() and len(variable.default) > 1]
+    return [
+        *(partial(_networks, name) for name in networks),
+        *(partial(env.read_int, name) for name in numbers),
+        partial(env.read_bool, "SECURE_COOKIES"),
+        partial(_database, env.read("DATABASE_URL") or "postgresql://"),
+    ]
+
+
+def _networks(name: str) -> list[Network]:
+    try:
+        return list(parse_networks(env.read_list(name)))
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} must list networks such as 10.0.0.0/8: {error}.") from error
+
+
+def _database(url: str) -> dict:
+    parts = urlsplit(url)
+    if parts.scheme not in {"postgres", "postgresql"}:
+        raise ImproperlyConfigured(
+            "DATABASE_URL must start with postgresql:// (Roundtrip needs PostgreSQL 15 or later)."
+        )
+    pool_size = 0 if TESTING else env.read_int("DATABASE_POOL_SIZE")
+    options: dict = {"connect_timeout": 5, "application_name": "roundtrip"}
+    if pool_size:
+        options["pool"] = {"min_size": 0, "max_size": pool_size, "max_idle": 120, "timeout": 10}
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.lstrip("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": parts.hostname or "",
+        "PORT": str(parts.port or ""),
+        "CONN_MAX_AGE": 0,
+        "OPTIONS": options,
+    }
 
 
 if ENVIRONMENT not in {"production", "demo", "test"}:
@@ -111,28 +158,6 @@ TEMPLATES = [
 ]
 
 
-def _database(url: str) -> dict:
-    parts = urlsplit(url)
-    if parts.scheme not in {"postgres", "postgresql"}:
-        raise ImproperlyConfigured(
-            "DATABASE_URL must start with postgresql:// (Roundtrip needs PostgreSQL 15 or later)."
-        )
-    pool_size = 0 if TESTING else env.read_int("DATABASE_POOL_SIZE")
-    options: dict = {"connect_timeout": 5, "application_name": "roundtrip"}
-    if pool_size:
-        options["pool"] = {"min_size": 0, "max_size": pool_size, "max_idle": 120, "timeout": 10}
-    return {
-        "ENGINE": "django.db.backends.postgresql",
-        "NAME": unquote(parts.path.lstrip("/")),
-        "USER": unquote(parts.username or ""),
-        "PASSWORD": unquote(parts.password or ""),
-        "HOST": parts.hostname or "",
-        "PORT": str(parts.port or ""),
-        "CONN_MAX_AGE": 0,
-        "OPTIONS": options,
-    }
-
-
 DATABASES = {"default": _database(env.read("DATABASE_URL") or "postgresql://127.0.0.1/roundtrip")}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
@@ -178,13 +203,6 @@ X_FRAME_OPTIONS = "DENY"
 CSRF_TRUSTED_ORIGINS = [PUBLIC_BASE_URL] if PUBLIC_BASE_URL else []
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # the largest body of all; most doors take less (BODY_CAPS)
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000  # a selection of ten thousand rows in the admin
-
-
-def _networks(name: str) -> list[Network]:
-    try:
-        return list(parse_networks(env.read_list(name)))
-    except ValueError as error:
-        raise ImproperlyConfigured(f"{name} must list networks such as 10.0.0.0/8: {error}.") from error
 
 
 def _openings(name: str) -> list[Opening]:

@@ -14,6 +14,8 @@ from collections import deque
 from pathlib import Path
 from typing import IO
 
+from roundtrip_up.ownership import open_own
+
 FILE_BYTES = 10 * 1024 * 1024
 OLD_FILES = 3
 WAITING_LINES = 5_000
@@ -27,6 +29,11 @@ def as_bytes(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
+def open_log(path: Path) -> IO[bytes]:
+    """A log file of ours, to be written to at its end."""
+    return os.fdopen(open_own(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab", buffering=0)
+
+
 class RotatingFile:
     """A log file that becomes name.log.1, .2, .3 as it grows."""
 
@@ -38,7 +45,7 @@ class RotatingFile:
     def write(self, line: bytes) -> None:
         with contextlib.suppress(OSError):
             if self._file is None:
-                self._file = self.path.open("ab", buffering=0)
+                self._file = open_log(self.path)
                 self._size = self._file.tell()
             self._file.write(line)
             self._size += len(line)

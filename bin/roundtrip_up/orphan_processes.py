@@ -1,14 +1,18 @@
 """The record of our running children in DATA/processes.json, and the end of those that a killed supervisor left behind.
 
-Never ends anything by name: only what the record names by id *and* start time, or what runs inside our own data folder.
+Never ends anything by name: only what the record names by id *and* start time, or a postmaster inside our own data
+folder; and only what runs as our user or the servers', and works in the clone or the data folder.
 """
 
 import contextlib
 import json
+import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
-from roundtrip_up.folders import write_private
+from roundtrip_up.folders import ROOT, write_private
+from roundtrip_up.ownership import HAS_PROC, read_own, sits_in, user_of
 from roundtrip_up.process import Program, end, start_time
 
 
@@ -42,16 +46,35 @@ class Record:
 
 def end_leftovers(path: Path, grace_seconds: float = 10.0) -> list[str]:
     """End what the record still names from a supervisor that was killed; returns the names in that order."""
-    try:
-        children = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return []
+    is_ours = _judge(path.parent)
     ended = []
-    for name, child in sorted(children.items(), key=lambda item: item[1]["rank"]):
-        if child["started"] and end(child["pid"], child["started"], child["stop_signal"], grace_seconds):
+    for _rank, name, pid, started, stop_signal in _recorded(path):
+        if end(pid, started, is_ours, stop_signal, grace_seconds):
             ended.append(name)
     path.unlink(missing_ok=True)
     return ended
+
+
+def _recorded(path: Path) -> list[tuple[int, str, int, str, int]]:
+    """(rank, name, id, start time, stop signal) of each child, in the order of the stop. What is no record is none."""
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+        children = json.loads(read_own(path))
+        return sorted(
+            (int(child["rank"]), name, int(child["pid"]), child["started"], int(child["stop_signal"]))
+            for name, child in children.items()
+            if isinstance(child["started"], str) and child["started"]
+        )
+    return []
+
+
+def _judge(folder: Path) -> Callable[[int], bool]:
+    """Whether a process is one of this data folder's: by its user and by where it works."""
+    servers = (folder / "postgres", folder / "valkey")
+    users = {os.geteuid()}
+    for server in servers:
+        with contextlib.suppress(OSError):
+            users.add(server.stat().st_uid)
+    return lambda pid: user_of(pid) in users and sits_in(pid, (ROOT, folder, *servers))
 
 
 def end_or_forget_postmaster(folder: Path) -> bool:
@@ -66,14 +89,18 @@ def end_or_forget_postmaster(folder: Path) -> bool:
     except (OSError, ValueError, IndexError):
         return False
     started = start_time(pid)
-    if started is not None and _sits_in(pid, folder):
-        return end(pid, started, signal.SIGINT, 30.0)
-    if started is None or Path("/proc/self/cwd").exists():
+    if started is not None and end(pid, started, lambda pid: _is_postmaster_of(pid, folder), signal.SIGINT, 30.0):
+        return True
+    if started is None or HAS_PROC:
         file.unlink(missing_ok=True)
     return False
 
 
-def _sits_in(pid: int, folder: Path) -> bool:
+def _is_postmaster_of(pid: int, folder: Path) -> bool:
+    """A shell of root's that happens to stand in the folder is none, whatever the file says."""
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cwd").samefile(folder)
+        runs_there = (
+            Path(f"/proc/{pid}/cwd").samefile(folder) and Path(f"/proc/{pid}/exe").readlink().name == "postgres"
+        )
+        return runs_there and user_of(pid) == folder.stat().st_uid
     return False

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -89,19 +89,36 @@ def _boot() -> str:
     return ""
 
 
-def end(pid: int, started: str, stop_signal: int, grace_seconds: float) -> bool:
-    """End a process that is no child of ours (any more), if it still is the one that began at `started`.
+def end(pid: int, started: str, is_ours: Callable[[int], bool], stop_signal: int, grace_seconds: float) -> bool:
+    """End a process that is no child of ours (any more), if it still is the one that began at `started`, and ours.
 
     Returns whether there was something to end.
     """
-    if start_time(pid) != started:
-        return False
+    with _held(pid) as send:
+        return start_time(pid) == started and is_ours(pid) and _end(pid, started, send, stop_signal, grace_seconds)
+
+
+def _end(pid: int, started: str, send: Callable[[int], None], stop_signal: int, grace_seconds: float) -> bool:
     for wish, patience in ((stop_signal, grace_seconds), (signal.SIGKILL, 5.0)):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, wish)
+            send(wish)
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             if start_time(pid) != started:
                 return True
             time.sleep(0.05)
     return True
+
+
+@contextlib.contextmanager
+def _held(pid: int) -> Iterator[Callable[[int], None]]:
+    """What sends a signal to this process and to no later one with its id, where the system can tell them apart."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        yield lambda number: os.kill(pid, number)
+        return
+    try:
+        yield lambda number: signal.pidfd_send_signal(descriptor, number)
+    finally:
+        os.close(descriptor)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from roundtrip_up.folders import Data, write_private
+from roundtrip_up.ownership import read_own
 from roundtrip_up.refusal import Refusal
 
 MAKERS: dict[str, Callable[[], str]] = {
@@ -29,9 +30,9 @@ MAKERS: dict[str, Callable[[], str]] = {
 
 
 def read_json(path: Path) -> dict:
-    """The JSON object in `path`; empty when there is no such file. Refusal when it is damaged."""
+    """The JSON object in `path`, a file of ours; empty when there is no such file. Refusal when it is damaged."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(read_own(path))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from roundtrip_up import demo, ports, process_table, venv
 from roundtrip_up.embedded.servers import READY_SECONDS, Servers, not_ready, plan
-from roundtrip_up.folders import ROOT, Data, open_data
+from roundtrip_up.folders import ROOT, Data, open_data, open_lock
 from roundtrip_up.logs import Console, Logs
 from roundtrip_up.orphan_processes import Record, end_leftovers
 from roundtrip_up.process import Program
@@ -51,7 +51,7 @@ def up(arguments: argparse.Namespace) -> int:
 @contextlib.contextmanager
 def only_one(data: Data, port: int) -> Iterator[None]:
     """One supervisor for one data folder; Refusal, with what runs there, for a second."""
-    descriptor = os.open(data.lock, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = open_lock(data)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

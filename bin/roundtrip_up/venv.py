@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from roundtrip_up.folders import ROOT
+from roundtrip_up.folders import ROOT, write_private
+from roundtrip_up.ownership import CLONE_OWNER, name_of
 from roundtrip_up.process import tie_to_parent
 from roundtrip_up.refusal import Refusal, about_folder
-from roundtrip_up.secrets_store import read_json
 
 Say = Callable[[str], None]
 RUNTIME, DEVELOPMENT = "requirements.txt", "requirements-dev.txt"
@@ -52,6 +52,7 @@ def ensure(requirements: str, say: Say, root: Path = ROOT) -> Venv:
     with _only_one(root):
         stamp = _Stamp(folder / "roundtrip.json")
         if not (python_works := os.access(python, os.X_OK)) or not stamp.fits(root, requirements):
+            _require_ours(folder)
             _make(folder, python_works, say)
             _install(python, root, requirements, say)
             stamp.write(root, requirements, programs_of(python))
@@ -80,8 +81,9 @@ class _Stamp:
         self.path = path
 
     def _read(self) -> dict:
-        with contextlib.suppress(Refusal):
-            return read_json(self.path)
+        with contextlib.suppress(OSError, ValueError):  # anybody's: a venv that somebody else owns is good to run from
+            found = json.loads(self.path.read_text(encoding="utf-8"))
+            return found if isinstance(found, dict) else {}
         return {}
 
     def fits(self, root: Path, requirements: str) -> bool:
@@ -94,8 +96,9 @@ class _Stamp:
     def write(self, root: Path, requirements: str, programs: dict[str, str]) -> None:
         names = {requirements, RUNTIME}  # what tests need contains what the product needs
         content = {**self._read(), **{name: digest(root, name) for name in names}, "programs": programs}
-        with contextlib.suppress(OSError):  # a venv that somebody else owns is still good to run from
-            self.path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        with contextlib.suppress(OSError):
+            if self.path.parent.stat().st_uid == os.geteuid():
+                write_private(self.path, json.dumps(content, indent=2) + "\n", mode=0o644)
 
 
 def digest(root: Path, requirements: str) -> str:
@@ -104,9 +107,21 @@ def digest(root: Path, requirements: str) -> str:
     return hashlib.sha256(b"\0".join((root / name).read_bytes() for name in names)).hexdigest()
 
 
+def _require_ours(folder: Path) -> None:
+    """Refusal where filling it would write, or clear, in a folder of a third person."""
+    for path in (folder, folder.resolve()):
+        with contextlib.suppress(FileNotFoundError):
+            if (owner := path.lstat().st_uid) not in (os.geteuid(), CLONE_OWNER):
+                raise Refusal(
+                    f"{path} belongs to {name_of(owner)}. Remove it, or clone Roundtrip to a folder of yours."
+                )
+
+
 def _make(folder: Path, works: bool, say: Say) -> None:
     if works and (folder / "pyvenv.cfg").exists() and _has_pip(folder / "bin" / "python"):
         return
+    if folder.is_symlink():  # it would be emptied wherever it leads
+        raise Refusal(f"{folder} is a symlink to something that is no venv for us. Remove it and run this again.")
     say(f"Making {folder} with Python {sys.version.split()[0]} ...")
     try:
         folder.mkdir(exist_ok=True)

@@ -45,6 +45,18 @@ def test_a_complete_production_passes_the_deployment_check_without_a_warning():
         ({"SECRET_KEY": "demo-" + "x" * 60}, "SECRET_KEY is a demo key"),
         ({"DEBUG": "1"}, "DEBUG is on"),
         ({"SANDBOX_PROVIDER_URL": "http://127.0.0.1:9"}, "the sandbox is configured"),
+        ({"SANDBOX_WEBHOOK_SECRET": "whsec_x"}, "the sandbox is configured"),
+        ({"DEMO_ENDPOINT_SECRET": "whsec_x"}, "demo credentials are configured"),
+        ({"SECRET_KEY": "abcde"}, "SECRET_KEY is too weak (5 characters"),
+        ({"SECRET_KEY": "ab" * 40}, "SECRET_KEY is too weak (80 characters, 2 of them different"),
+        ({"SECRET_KEY": "django-insecure-" + "q4-+" * 20}, "SECRET_KEY is a demo key"),
+        ({"MASTER_KEYS": "abc"}, "MASTER_KEYS holds something that is no Fernet key (number 1"),
+        ({"MASTER_KEYS": COMPLETE["MASTER_KEYS"] + ",é"}, "is no Fernet key (number 2"),
+        ({"TRUSTED_PROXIES": "10.0.0.0/8,::/0"}, "TRUSTED_PROXIES trusts everybody"),
+        ({"MASTER_KEYS": "dGVzdC1vbmx5LW1hc3Rlci1rZXktMDAwMDAwMDAwMDA="}, "MASTER_KEYS holds a published key"),
+        ({"ALLOWED_HOSTS": "jobs.example.com,*"}, "ALLOWED_HOSTS lets any name in (*)"),
+        ({"ALLOWED_HOSTS": ".com"}, "ALLOWED_HOSTS lets any name in (.com)"),
+        ({"TRUSTED_PROXIES": "nginx"}, "TRUSTED_PROXIES must list networks"),
         ({"ROUNDTRIP_ENV": "prod"}, "must be production, demo or test"),
         ({"DATABASE_URL": "mysql://x/y"}, "must start with postgresql://"),
         ({"DELIVERY_ALLOWED_NETWORKS": "here"}, "DELIVERY_ALLOWED_NETWORKS must list networks"),
@@ -64,6 +76,26 @@ def test_what_is_wrong_is_named(changes, words):
 def test_everything_wrong_is_said_at_once():
     done = start(SECRET_KEY=None, DEBUG="1", ALLOWED_HOSTS=None)
     assert "SECRET_KEY is missing; ALLOWED_HOSTS is missing; DEBUG is on" in done.stderr
+
+
+def test_what_is_unsafe_and_what_has_no_form_is_said_in_one_breath():
+    done = start(
+        SECRET_KEY="abcde", MASTER_KEYS="abc", ALLOWED_HOSTS="*", DATABASE_URL="mysql://x/y", DATABASE_POOL_SIZE="few"
+    )
+    assert done.returncode != 0
+    for words in (
+        "SECRET_KEY is too weak",
+        "MASTER_KEYS holds something that is no Fernet key",
+        "ALLOWED_HOSTS lets any name in",
+        "DATABASE_URL must start with postgresql://",
+        "DATABASE_POOL_SIZE must be a whole number",
+    ):
+        assert done.stderr.count(words) == 1
+    assert "abcde" not in done.stderr
+
+
+def test_a_domain_of_ones_own_with_its_subdomains_may_be_served():
+    assert start(ALLOWED_HOSTS=".example.com,jobs,10.1.2.3,[::1]").returncode == 0
 
 
 def test_a_secret_may_come_from_a_file(tmp_path):

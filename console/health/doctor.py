@@ -18,6 +18,7 @@ from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema  # noqa
 from console.health import checks as health
 from console.health import database, heartbeat
 from console.health.checks import Check
+from console.health.leftovers import demo_leftovers
 from delivery.checks import ca_file_fault
 from kernel import rotation
 from kernel.network.http import cause_of
@@ -44,7 +45,7 @@ def examine() -> list[Check]:
     if has_tables and keys.is_ok:
         checks.append(_stored_secrets())
     if has_tables:
-        checks += [*health.processes(), _schedule()]
+        checks += [*demo_leftovers(), *health.processes(), _schedule()]
     elif base.is_ok:
         checks.append(Check("processes", False, "Not looked at, nor are stored secrets, before `manage.py migrate`."))
     return [*checks, *_public_address(), *_signing_secrets(), *_providers()]

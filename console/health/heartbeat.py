@@ -17,6 +17,7 @@ from django.db import close_old_connections, connection
 from django.db.models import Max
 from django.db.models.functions import Now
 
+from console.health.known_keys import as_roles
 from console.models import Heartbeat
 
 INTERVAL_SECONDS = 10.0
@@ -25,6 +26,8 @@ KEPT = timedelta(days=1)
 DELIVERY, TASKS, BEAT, WEB = "delivery", "tasks", "beat", "web"
 SCHEDULE = "schedule"  # beat's tick arrived at a worker: beat, broker and worker all do their part
 EVALUATOR = "alerts"  # the alert rules were looked at
+
+NEED_NO_KEY = (BEAT, SCHEDULE, EVALUATOR)  # they read no secret
 
 log = structlog.get_logger(__name__)
 
@@ -101,7 +104,7 @@ def start(*roles: str, also: Callable[[], None] | None = None) -> None:
     """Begin to beat for this process; a second call does nothing."""
     global _pulse
     if _pulse is None and roles:
-        _pulse = Pulse(*roles, also=also).start()
+        _pulse = Pulse(*roles, *as_roles(), also=also).start()
 
 
 def stop() -> None:

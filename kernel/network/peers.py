@@ -28,6 +28,12 @@ def address_behind(peer_address: str, forwarded_for: str) -> str | None:
     return str(peer)
 
 
+def is_trusted_proxy(text: str) -> bool:
+    """Whether this address of a peer is in TRUSTED_PROXIES."""
+    address = _parse(text)
+    return address is not None and _is_trusted(address)
+
+
 def _parse(text: str) -> Address | None:
     """An address, without the port or zone some proxies append; None for anything else."""
     host = text.strip().strip('"')

@@ -12,6 +12,7 @@ from collections import OrderedDict, deque
 from typing import Any
 
 import structlog
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.backends import ModelBackend
 from django.db import connection
@@ -25,6 +26,7 @@ MOST_PER_ACCOUNT = 10
 MOST_PER_ADDRESS = 30
 REMEMBERED = 20_000  # accounts and addresses; the longest unseen is forgotten first
 HASHED_AT_ONCE = 2
+DEMO_EMAIL = "demo@roundtrip.invalid"  # marks the account that the demo makes; production does not let it in
 
 log = structlog.get_logger(__name__)
 _hashing = threading.BoundedSemaphore(HASHED_AT_ONCE)
@@ -109,8 +111,17 @@ def _where(request: HttpRequest | None) -> str:
     return found or "(none)"
 
 
+def is_demo_account(user: Any) -> bool:
+    """Made by `bootstrap_demo`, with every right and a password that lies in a file."""
+    return bool(user.email == DEMO_EMAIL)
+
+
 class PasswordBackend(ModelBackend):
     """Django's, but the connection goes back to the pool before the hash, and few hashes are made at once."""
+
+    def user_can_authenticate(self, user: Any) -> bool:
+        """Asked at each request of a session too: one that the demo left behind ends with it."""
+        return super().user_can_authenticate(user) and not (settings.PRODUCTION and is_demo_account(user))
 
     def authenticate(
         self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: Any
@@ -128,5 +139,6 @@ class PasswordBackend(ModelBackend):
             elif user.check_password(password) and self.user_can_authenticate(user):
                 return user
         # A name that is no account may be a password in the wrong field: it is not logged.
-        log.warning("log_in_failed", user=name_of(user) if user else "(unknown)", address=_where(request))
+        why = {"reason": "demo_account"} if user and settings.PRODUCTION and is_demo_account(user) else {}
+        log.warning("log_in_failed", user=name_of(user) if user else "(unknown)", address=_where(request), **why)
         return None

@@ -11,9 +11,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from roundtrip_up.embedded.unprivileged import ELSEWHERE, forget
-from roundtrip_up.folders import Data, open_data
+from roundtrip_up.embedded.unprivileged import ELSEWHERE, forget, is_roots_alone
+from roundtrip_up.folders import Data, open_data, open_lock
 from roundtrip_up.orphan_processes import end_leftovers
+from roundtrip_up.ownership import open_own, require_own_folder
 from roundtrip_up.refusal import Refusal, about_folder
 from roundtrip_up.secrets_store import read_json
 
@@ -31,7 +32,7 @@ def data_folder() -> Iterator[Data]:
     except OSError as error:
         raise about_folder(error, Path(tempfile.gettempdir()), "name another one: TMPDIR=/some/folder") from error
     data = open_data(folder)
-    descriptor = os.open(data.lock, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = open_lock(data)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield data
@@ -49,8 +50,9 @@ def _remove(data: Data) -> None:
 def _clear_dead_ones() -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         data = Data(folder)
-        with contextlib.suppress(OSError), _unused(data):
-            if not folder.is_symlink() and folder.stat().st_uid == os.geteuid():
+        with contextlib.suppress(OSError, Refusal):
+            require_own_folder(folder, "remove it")
+            with _unused(data):
                 end_leftovers(data.processes)
                 _remove(data)
 
@@ -58,7 +60,7 @@ def _clear_dead_ones() -> None:
 def clear_outside() -> None:
     """As root: remove what unused data folders in the temporary folder have outside of themselves."""
     temporary = Path(tempfile.gettempdir()).resolve()
-    for mark in (mark for folder in ELSEWHERE for mark in folder.glob("*/belongs-to")):
+    for mark in (mark for folder in ELSEWHERE if is_roots_alone(folder) for mark in folder.glob("*/belongs-to")):
         with contextlib.suppress(OSError):
             data = Data(Path(os.fsdecode(mark.read_bytes().strip())))
             if data.folder.is_relative_to(temporary):
@@ -72,7 +74,7 @@ def _unused(data: Data) -> Iterator[None]:
     if not data.folder.exists():
         yield
         return
-    descriptor = os.open(data.lock, os.O_RDWR)
+    descriptor = open_own(data.lock, os.O_RDWR)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

@@ -14,6 +14,7 @@ from roundtrip_up.embedded.postgres import DURABLE, Postgres
 from roundtrip_up.embedded.unprivileged import place
 from roundtrip_up.embedded.valkey import Valkey
 from roundtrip_up.folders import Data
+from roundtrip_up.logs import open_log
 from roundtrip_up.orphan_processes import Record, end_leftovers
 from roundtrip_up.ports import remembered
 from roundtrip_up.process import spawn
@@ -80,7 +81,7 @@ class Running:
         server.after_ready()
 
     def _came_up(self, server: Postgres | Valkey, deadline: float) -> bool:
-        with (self.data.log / f"{server.name}.log").open("ab") as log:
+        with open_log(self.data.log / f"{server.name}.log") as log:
             process = spawn(server.program(), stdout=log)
         self._processes[server.name] = process
         self._record.started(server.program(), process.pid)

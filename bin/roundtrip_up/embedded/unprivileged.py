@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import os
 import pwd
+import re
 import shutil
 import stat
 import subprocess
@@ -21,6 +22,7 @@ from roundtrip_up.venv import Venv
 
 ELSEWHERE = (Path("/var/lib/roundtrip"), Path("/var/tmp/roundtrip"))
 CANDIDATES = ("postgres", "nobody")
+INSTANCE = re.compile(r"[0-9a-f]{16}")  # a name that leads nowhere else
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,12 @@ def place(venv: Venv, data: Data, instance: str) -> Place:
 
 def forget(data: Data, instance: str) -> None:
     """Remove what lies outside a data folder that is itself about to be removed."""
-    for folder in ELSEWHERE:
-        if instance and (folder / instance / "belongs-to").exists():
-            shutil.rmtree(folder / instance, ignore_errors=True)
+    for folder in (
+        folder / instance for folder in ELSEWHERE if INSTANCE.fullmatch(instance) and is_roots_alone(folder)
+    ):
+        with contextlib.suppress(OSError):
+            if (folder / "belongs-to").read_bytes() == os.fsencode(data.folder) + b"\n":
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def server_user() -> str:
@@ -113,6 +118,8 @@ def _can_enter(user: str, folder: Path) -> bool:
 def _make_own(folder: Path, user: str | None) -> None:
     """A folder that only `user` can enter. What it holds is handed over too if another user ran the servers before."""
     try:
+        if folder.is_symlink() and folder.lstat().st_uid != os.geteuid():
+            raise PermissionError(1, "it is a symlink of somebody else's", str(folder))
         folder.mkdir(mode=0o700, exist_ok=True)
         folder.chmod(0o700)
         if user is not None and folder.stat().st_uid != (uid := pwd.getpwnam(user).pw_uid):
@@ -129,12 +136,13 @@ def _elsewhere() -> Path:
     problem: OSError | None = None
     for folder in ELSEWHERE:
         try:
-            folder.mkdir(mode=0o755, exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir(mode=0o755)
             found = folder.lstat()
         except OSError as error:
             problem = error
             continue
-        if stat.S_ISDIR(found.st_mode) and found.st_uid == 0 and not found.st_mode & 0o022:
+        if _is_roots(found):
             folder.chmod(0o755)
             return folder
         problem = PermissionError(1, "it is not a folder of root's alone")
@@ -142,6 +150,17 @@ def _elsewhere() -> Path:
         f"The servers need a folder that their user can reach, and {ELSEWHERE[-1]} cannot be used ({problem})."
         " Move the clone out of the closed folder, or start it as an ordinary user."
     )
+
+
+def is_roots_alone(folder: Path) -> bool:
+    """Whether it is a real folder that root alone can change."""
+    with contextlib.suppress(OSError):
+        return _is_roots(folder.lstat())
+    return False
+
+
+def _is_roots(found: os.stat_result) -> bool:
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == 0 and not found.st_mode & 0o022
 
 
 def _copy_programs(venv: Venv) -> tuple[Path, Path]:

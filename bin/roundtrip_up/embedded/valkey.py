@@ -53,10 +53,9 @@ class Valkey:
     def prepare(self) -> None:
         """Write its configuration."""
         file = self.place.valkey_data / "valkey.conf"
-        write_private(file, CONFIGURATION.format(host=HOST, port=self.port, password=self.password))
-        if self.place.user is not None:
-            entry = pwd.getpwnam(self.place.user)
-            os.chown(file, entry.pw_uid, entry.pw_gid, follow_symlinks=False)
+        entry = pwd.getpwnam(self.place.user) if self.place.user is not None else None
+        owner = (entry.pw_uid, entry.pw_gid) if entry is not None else None
+        write_private(file, CONFIGURATION.format(host=HOST, port=self.port, password=self.password), owner)
 
     def is_ready(self, _pid: int) -> bool:
         """Whether it answers to our password (while it loads its file, it answers otherwise)."""

@@ -8,13 +8,14 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
+from console.health.leftovers import SAMPLE_NAME
 from delivery.models import Endpoint
 from kernel.auth import Scope, create_key, find_key
 from kernel.models import ApiKey
 from kernel.secrets import unreadable_fields
+from kernel.web.log_in import DEMO_EMAIL
 
 ACTOR = "bootstrap_demo"
-SAMPLE_NAME = "Sample receiver"
 REGISTER_TRIES = 3
 
 
@@ -38,10 +39,14 @@ class Command(BaseCommand):
         users = get_user_model().objects
         user = users.filter(username=name).first()
         if user is None:
-            users.create_superuser(name, password=password)
-        elif not user.check_password(password):
+            users.create_superuser(name, email=DEMO_EMAIL, password=password)
+            return
+        if not user.check_password(password):
             user.set_password(password)
             user.save(update_fields=["password"])
+        if user.email != DEMO_EMAIL:
+            user.email = DEMO_EMAIL
+            user.save(update_fields=["email"])
 
     def make_key(self) -> None:
         from django.utils import timezone

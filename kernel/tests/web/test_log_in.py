@@ -8,7 +8,7 @@ from django.test import Client
 from structlog.testing import capture_logs
 
 from kernel.web import log_in
-from kernel.web.log_in import MOST_PER_ACCOUNT, MOST_PER_ADDRESS, Attempts
+from kernel.web.log_in import DEMO_EMAIL, MOST_PER_ACCOUNT, MOST_PER_ADDRESS, Attempts
 
 RIGHT = "a right password"
 seen_connections = []
@@ -121,3 +121,18 @@ def test_success_clears_and_memory_has_an_end():
     for number in range(100):
         kept.begin(f"u{number}", f"a{number}", 0.0)
     assert len(kept._times) <= 4
+
+
+@pytest.mark.django_db
+def test_the_demos_account_is_not_let_into_production_nor_is_a_session_that_it_left(settings):
+    make_user(is_superuser=True, email=DEMO_EMAIL)
+    client = Client()
+    client.post("/admin/login/?next=/", {"username": "ada", "password": RIGHT})
+    assert client.get("/admin/").status_code == 200
+    settings.PRODUCTION = True
+    assert client.get("/admin/").status_code == 302
+    with capture_logs() as lines:
+        assert post("ada", RIGHT).status_code == 200
+    assert [(line["event"], line["reason"]) for line in lines if line["event"] == "log_in_failed"] == [
+        ("log_in_failed", "demo_account")
+    ]

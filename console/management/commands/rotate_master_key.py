@@ -7,6 +7,7 @@ from cryptography.fernet import Fernet
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from console.health import heartbeat, known_keys
 from kernel.rotation import places, rotate
 
 NAMED = 20
@@ -14,8 +15,8 @@ NAMED = 20
 
 class Command(BaseCommand):
     help = (
-        "Re-encrypt all stored secrets with the first master key. To rotate: put a new key in front of MASTER_KEYS, "
-        "restart every process, run this, then remove the old key and restart again."
+        "Re-encrypt all stored secrets with the first master key. docs/running.md says the order: every process gets "
+        "the new key first. Refused while one that runs has another in front."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -26,6 +27,7 @@ class Command(BaseCommand):
         if options["new_key"]:
             self.stdout.write(Fernet.generate_key().decode())
             return
+        self._require_the_key_everywhere()
         counts: dict[str, int] = {}
         closed: list[str] = []
         for place in places():
@@ -46,6 +48,17 @@ class Command(BaseCommand):
         if options["json"]:
             return
         self.stdout.write("All of these open with the first master key now; the others can be removed.")
+
+    def _require_the_key_everywhere(self) -> None:
+        behind = known_keys.processes_without_ours(heartbeat.NEED_NO_KEY, heartbeat.FRESH)
+        if behind:
+            more = f" and {len(behind) - NAMED:,} more" if len(behind) > NAMED else ""
+            raise CommandError(
+                f"These processes have another key in front of MASTER_KEYS: {', '.join(behind[:NAMED])}{more}. They "
+                "could not open what is rotated, or would go on with the old key. Restart them with the new one in "
+                f"front; one that has just ended counts for {heartbeat.FRESH.total_seconds():.0f} s more. "
+                "Nothing was changed."
+            )
 
     def _progress(self, name: str) -> Any:
         if not self.stderr.isatty():
