@@ -17,7 +17,6 @@ from typing import Any
 import structlog
 from django.db import transaction
 from django.db.models.functions import Now
-from django.utils import timezone
 
 from delivery import dead_letters, endpoint_rules, events, lifecycle
 from delivery.endpoint_changes import changed, locked, look_again, save
@@ -29,7 +28,7 @@ from delivery.errors import WrongState
 from delivery.models import Delivery, Endpoint, EndpointHealth, Event
 from delivery.policy import retry
 from delivery.replays import TEST_EVENT, Replayed, replay
-from kernel import correlation
+from kernel import clock, correlation
 from kernel.live_hints import touched
 from kernel.secrets import unreadable_fields
 
@@ -74,7 +73,7 @@ def create(*, actor: str, reason: str = "", secret: str = "", signature_scheme: 
             signature_scheme=signature_scheme,
             secret=secret,
             public_key=public_key,
-            secret_changed_at=timezone.now(),
+            secret_changed_at=clock.now(),
         )
         EndpointHealth.objects.create(endpoint=endpoint, cooldown_seconds=endpoint.breaker_cooldown_seconds)
         changed(endpoint, "create", actor, reason)
@@ -133,7 +132,7 @@ def pause(endpoint: Endpoint | int, *, actor: str, reason: str) -> Endpoint:
     """A person's switch: deliveries are held until `resume`. Pausing twice keeps the first time."""
     with transaction.atomic():
         current = locked(endpoint)
-        current.paused_at = current.paused_at or timezone.now()
+        current.paused_at = current.paused_at or clock.now()
         if not (current.disabled_at or current.attention_at):
             current.hold_reason = (reason or f"paused by {actor}")[:200]
         save(current, "paused_at", "hold_reason")
@@ -184,7 +183,7 @@ def delete(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> int:
     """
     with transaction.atomic():
         current = locked(endpoint)
-        current.deleted_at = timezone.now()
+        current.deleted_at = clock.now()
         current.secret, current.earlier_secrets = "", None
         current.hold_reason = DELETED
         lost = unreadable_fields(current)  # nobody will mend them any more
@@ -229,7 +228,7 @@ def _release(endpoint: Endpoint, *cleared: str) -> None:
 
 
 def _record_test(endpoint: Endpoint) -> Delivery:
-    now = timezone.now()
+    now = clock.now()
     payload = events.payload_bytes(TEST_EVENT, now, {"endpoint": str(endpoint.pk), "message": "A test from Roundtrip."})
     event = Event.objects.create(
         uid=f"evt_{secrets.token_hex(14)}",

@@ -17,13 +17,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
 
 from delivery.engine import outbox
 from delivery.engine.wake import wake
 from delivery.errors import InvalidEvent, UidTaken
 from delivery.models import Endpoint, Event
-from kernel import correlation, exact_numbers
+from kernel import clock, correlation, exact_numbers
 from kernel.live_hints import touched
 from kernel.parsing import MAX_DEPTH, is_too_deep, shown_loads
 
@@ -104,7 +103,7 @@ def record_many(new: Sequence[NewEvent]) -> list[Event]:
     Returns them in the order given. A `uid` recorded before with the same type and data gives the event that stands
     (nothing is added). Raises InvalidEvent, or UidTaken where a uid stands for another body; then nothing is recorded.
     """
-    now = timezone.now()
+    now = clock.now()
     events = [_event(item, now) for item in new]
     # A refusal comes before anything is written, so the caller's transaction lives on; it needs no savepoint for that.
     with nullcontext() if transaction.get_connection().in_atomic_block else transaction.atomic():

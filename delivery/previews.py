@@ -8,12 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.utils import timezone
-
 from delivery.events import payload_bytes
 from delivery.models import Endpoint, Event
 from delivery.policy.postback import Template, check_template, render
-from kernel import exact_numbers
+from kernel import clock, exact_numbers
 from kernel.parsing import shown_loads
 
 OVERRIDES = ("url", "method", "body_template", "body_content_type", "missing_field", "missing_default")
@@ -66,4 +64,4 @@ def envelope_of(event: Event) -> dict[str, Any]:
 
 def made_up(type: str, data: dict[str, Any]) -> dict[str, Any]:
     """An envelope for an event that was never recorded."""
-    return {**exact_numbers.loads(payload_bytes(type, timezone.now(), data)), "uid": "evt_example"}
+    return {**exact_numbers.loads(payload_bytes(type, clock.now(), data)), "uid": "evt_example"}

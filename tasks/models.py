@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from django.db import models
 from django.db.models import Q
 
+from kernel.clock import CreatedAt, UpdatedAt
 from kernel.json_fields import ShownJSONField
 from tasks.states import (
     BATCH_OUTCOMES,
@@ -34,7 +35,7 @@ class Batch(models.Model):
     revision = models.PositiveIntegerField(default=0, help_text="How many times it has been completed.")
     is_completed = models.BooleanField(default=False)
     outcome = models.CharField(max_length=20, blank=True, choices=[(word, word) for word in BATCH_OUTCOMES])
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = CreatedAt()
     completed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -81,10 +82,10 @@ class Task(models.Model):
     lease_token = models.UUIDField(null=True, blank=True, editable=False)
     leased_until = models.DateTimeField(null=True, blank=True, editable=False)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = CreatedAt()
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
-    updated_at = models.DateTimeField(auto_now=True)
+    updated_at = UpdatedAt()
 
     class Meta:
         ordering = ["-id"]
@@ -148,7 +149,7 @@ class ExternalJob(models.Model):
     provider_status = models.CharField(max_length=60, blank=True, help_text="The last status, as the provider said it.")
     finished_by = models.CharField(max_length=12, blank=True, help_text="Who noticed the end: webhook or poll.")
     error_text = models.TextField(blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = CreatedAt()
     submitted_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
     last_webhook_at = models.DateTimeField(null=True, blank=True)
@@ -191,7 +192,7 @@ class Transition(models.Model):
     detail = models.TextField(blank=True)
     actor = models.CharField(max_length=100, blank=True)
     attempt = models.PositiveSmallIntegerField(default=0)
-    at = models.DateTimeField(auto_now_add=True)
+    at = CreatedAt()
 
     class Meta:
         ordering = ["id"]
@@ -220,7 +221,7 @@ class Schedule(models.Model):
     )
     is_enabled = models.BooleanField(default=True)
     last_due_at = models.DateTimeField(null=True, blank=True, editable=False)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = CreatedAt()
 
     class Meta:
         ordering = ["name"]
@@ -238,7 +239,7 @@ class ScheduleRun(models.Model):
     task = models.ForeignKey(Task, null=True, blank=True, on_delete=models.SET_NULL)
     is_skipped = models.BooleanField(default=False)
     reason = models.CharField(max_length=200, blank=True, help_text="Why it made no task.")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = CreatedAt()
 
     class Meta:
         ordering = ["-due_at"]
@@ -269,7 +270,7 @@ class KindPolicy(models.Model):
     )
     tokens = models.FloatField(null=True, blank=True, editable=False, help_text="Of the rate limit's bucket.")
     tokens_at = models.DateTimeField(null=True, blank=True, editable=False)
-    updated_at = models.DateTimeField(auto_now=True)
+    updated_at = UpdatedAt()
 
     class Meta:
         ordering = ["kind"]

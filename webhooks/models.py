@@ -5,6 +5,8 @@ from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 
+from kernel.clock import CreatedAt
+
 
 class Refusal(models.TextChoices):
     """Why a call was turned away or an event came to nothing, beside the words of `tasks.states.Reason`."""
@@ -61,7 +63,7 @@ class InboundEvent(models.Model):
     correlation_id = models.CharField(max_length=64, db_index=True)
     duplicate_count = models.PositiveIntegerField(default=0, help_text="Times the same event came again.")
     parked_until = models.DateTimeField(null=True, blank=True)
-    received_at = models.DateTimeField(auto_now_add=True)
+    received_at = CreatedAt()
     judged_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

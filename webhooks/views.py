@@ -10,9 +10,9 @@ import structlog
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 
+from kernel import clock
 from webhooks import inbox, sources
 from webhooks.bodies import BodyRefused, read_raw
 from webhooks.inbox import Reply
@@ -48,7 +48,7 @@ def _look(request: HttpRequest, first: str, second: str) -> Reply:
 
 def _take(request: HttpRequest, first: str, second: str) -> Reply:
     """Body first, before anything can fail; then who it is for."""
-    now = timezone.now()
+    now = clock.now()
     try:
         raw = read_raw(request, settings.INBOUND_MAX_BYTES)
     except BodyRefused as refused:

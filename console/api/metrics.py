@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.utils import timezone
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
 
 from console import figures
 from console.live import viewers
 from console.models import Alert
 from delivery import stats as delivery_stats
+from kernel import clock
 from kernel.auth import Scope
 from tasks.reading import stats as task_stats
 
@@ -23,13 +23,13 @@ COUNTED = ("pending", "awaiting_retry", "in_flight", "dead_letter", "held")
 def metrics(request: HttpRequest) -> HttpResponse:
     if not _may_read(request):
         return JsonResponse({"detail": "Send an API key with deliveries:read, or log in."}, status=401)
-    return HttpResponse(generate_latest(collect(timezone.now())), content_type=CONTENT_TYPE_LATEST)
+    return HttpResponse(generate_latest(collect(clock.now())), content_type=CONTENT_TYPE_LATEST)
 
 
 def _may_read(request: HttpRequest) -> bool:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
-        viewer = viewers.of_token(token.strip(), timezone.now())
+        viewer = viewers.of_token(token.strip(), clock.now())
     else:
         viewer = viewers.of_user(request.user)
     return (

@@ -5,7 +5,6 @@ from urllib.parse import urlencode
 
 import django_filters
 from django.db.models import QuerySet
-from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import mixins, serializers, viewsets
@@ -22,6 +21,7 @@ from console.health import database
 from console.models import Alert
 from delivery import dead_letters as delivery_side
 from delivery import stats as delivery_stats
+from kernel import clock
 from kernel.api.problems import BadInput, Conflict
 from kernel.auth import HasScope, Scope, allows, caller_of, need
 from kernel.filters import bad_field, refuse_empty, refuse_unknown
@@ -41,7 +41,7 @@ class StatsView(APIView):
 
 def summary(subscriber: str | None = None) -> dict[str, Any]:
     """What `/stats/` and `manage.py stats` say."""
-    now = timezone.now()
+    now = clock.now()
     row = delivery_stats.delivery_summary(subscriber, now=now)
     row["tasks"] = task_stats.task_summary(now, subscriber)
     if subscriber is None:
@@ -210,7 +210,7 @@ class AlertViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Ge
         asked = AlertReasonSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
         row = self.get_object()
-        moved = verb(row.pk, actor=caller_of(request).name, now=timezone.now(), reason=asked.validated_data["reason"])
+        moved = verb(row.pk, actor=caller_of(request).name, now=clock.now(), reason=asked.validated_data["reason"])
         if not moved:
             raise Conflict(otherwise, code="wrong_state")
         row.refresh_from_db()

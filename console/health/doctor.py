@@ -12,14 +12,13 @@ import requests
 from django.conf import settings
 from django.db import connection
 from django.urls import reverse
-from django.utils import timezone
 from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
 
 from console.health import checks as health
 from console.health import database, heartbeat
 from console.health.checks import Check
 from delivery.checks import ca_file_fault
-from kernel import rotation
+from kernel import clock, rotation
 from kernel.network.http import cause_of
 from kernel.secrets import master_keyring
 
@@ -59,7 +58,7 @@ def _postgresql() -> Check:
 def _clock() -> Check:
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
-        difference = abs((cursor.fetchone()[0] - timezone.now()).total_seconds())
+        difference = abs((cursor.fetchone()[0] - clock.now()).total_seconds())
     if difference > 2:
         words = f"This machine and the database differ by {difference:.0f} s. Synchronise both with NTP."
         return Check("clock", False, words)
@@ -105,7 +104,7 @@ def _stored_secrets() -> Check:
 
 def _schedule() -> Check:
     last = heartbeat.last_seen(heartbeat.SCHEDULE)
-    if last is None or timezone.now() - last > heartbeat.FRESH:
+    if last is None or clock.now() - last > heartbeat.FRESH:
         words = "Beat's ticks do not reach a worker. Is beat up, and a worker on the queue `default`?"
         return Check("schedule", False, words)
     return Check("schedule", True, "beat's ticks reach a worker")

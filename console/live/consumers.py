@@ -13,12 +13,12 @@ from urllib.parse import parse_qs
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.utils import timezone
 
 from console.live import hub, origins, viewers
 from console.live.snapshots import Snapshot
 from console.live.topics import Topic, TopicRefused, parse, permitted
 from console.live.viewers import Viewer
+from kernel import clock
 from kernel.parsing import strict_loads
 
 PROTOCOL = "roundtrip.live"
@@ -62,7 +62,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         """By token (header, subprotocol, query) or by the console's session; None leaves the first message to say."""
         token = self._token(protocols)
         if token:
-            return viewers.of_token(token, timezone.now()) if origins.may_bring_token(self.scope) else None
+            return viewers.of_token(token, clock.now()) if origins.may_bring_token(self.scope) else None
         session = self.scope.get("session")
         return viewers.of_session(session) if session is not None and origins.is_own(self.scope) else None
 
@@ -123,7 +123,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def _authenticate(self, token: object) -> None:
         viewer = None
         if isinstance(token, str):
-            viewer = await database_sync_to_async(viewers.of_token)(token, timezone.now())
+            viewer = await database_sync_to_async(viewers.of_token)(token, clock.now())
         if viewer is None:
             await self._end(UNAUTHENTICATED, "not_authenticated", "This token is unknown, revoked or expired.")
         else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
@@ -15,6 +14,7 @@ from delivery.endpoint_rules import EVENT_TYPE
 from delivery.models import Endpoint
 from delivery.policy.postback import masked
 from delivery.states import EndpointState, MissingField, SignatureScheme, WaitReason
+from kernel import clock
 from kernel.api.lists import CountedListField
 from kernel.secrets import unreadable_fields
 
@@ -152,7 +152,7 @@ class EndpointOut(serializers.ModelSerializer):
     def get_warnings(self, endpoint: Endpoint) -> list[str]:
         is_readable = "client_certificate" not in unreadable_fields(endpoint)
         pem = (endpoint.client_certificate or "") if is_readable else ""
-        return endpoint_rules.warnings_of(pem, endpoint.ca_certificate, timezone.now())
+        return endpoint_rules.warnings_of(pem, endpoint.ca_certificate, clock.now())
 
 
 class EndpointWithSecret(EndpointOut):

@@ -5,8 +5,8 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.utils import timezone
 
+from kernel import clock
 from kernel.auth import Scope, create_key
 from kernel.management.arguments import short, whole
 
@@ -38,7 +38,7 @@ class Command(BaseCommand):
         except ValueError as error:
             raise CommandError(str(error)) from None
         if options["expires_days"]:
-            key.expires_at = timezone.now() + timedelta(days=options["expires_days"])
+            key.expires_at = clock.now() + timedelta(days=options["expires_days"])
             key.save(update_fields=["expires_at"])
         if options["json"]:
             self.stdout.write(json.dumps({"key_id": key.key_id, "token": token, "scopes": key.scopes}))

@@ -3,13 +3,14 @@
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
 import requests
 from django.conf import settings
 
+from kernel import clock
 from kernel.network.http import CallFailed, provider_session
 from kernel.network.retry_after import seconds_to_wait
 from kernel.parsing import HostileJSON, strict_loads, tolerant_loads
@@ -178,7 +179,7 @@ def _judged(answer: requests.Response, read: Callable[[bytes], Any]) -> Any:
 def _error_for(answer: requests.Response, code: str, words: str) -> ProviderError:
     status = answer.status_code
     if status == 429:
-        return ProviderThrottled(words, seconds_to_wait(answer.headers.get("retry-after"), datetime.now(UTC)))
+        return ProviderThrottled(words, seconds_to_wait(answer.headers.get("retry-after"), clock.now()))
     if status in {401, 403}:
         return ProviderDenied(words)
     if status == 404 or code == "not_ready":
