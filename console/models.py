@@ -127,6 +127,9 @@ class Heartbeat(models.Model):
     process = models.CharField(max_length=120, unique=True, help_text="role@host:pid")
     seen_at = models.DateTimeField(db_index=True)
     started_at = models.DateTimeField()
+    clock_ahead_ms = models.BigIntegerField(
+        null=True, help_text="By how much its host's clock is ahead of the database's; negative: behind."
+    )
 
     class Meta:
         ordering = ["role", "process"]

@@ -41,7 +41,7 @@ def examine() -> list[Check]:
     if has_tables and keys.is_ok:
         checks.append(_stored_secrets())
     if has_tables:
-        checks += [*health.processes(), _schedule()]
+        checks += [*health.processes(), _clocks(), _schedule()]
     elif base.is_ok:
         checks.append(Check("processes", False, "Not looked at, nor are stored secrets, before `manage.py migrate`."))
     return [*checks, *_public_address(), *_providers()]
@@ -56,13 +56,19 @@ def _postgresql() -> Check:
 
 
 def _clock() -> Check:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        difference = abs((cursor.fetchone()[0] - clock.now()).total_seconds())
-    if difference > 2:
-        words = f"This machine and the database differ by {difference:.0f} s. Synchronise both with NTP."
+    ahead = clock.measure().ahead_seconds
+    if abs(ahead) > 2:
+        words = f"This machine's clock is {health.ahead_words(ahead)} of the database's. Synchronise both with NTP."
         return Check("clock", False, words)
-    return Check("clock", True, f"within {difference * 1000:.0f} ms of the database's")
+    return Check("clock", True, f"within {abs(ahead) * 1000:.0f} ms of the database's")
+
+
+def _clocks() -> Check:
+    off = heartbeat.clocks_off()
+    named = ", ".join(f"{process} ({health.ahead_words(seconds)})" for process, seconds in off[:NAMED])
+    if off:
+        return Check("process_clocks", False, f"Off the database's clock: {named}. Synchronise these hosts with NTP.")
+    return Check("process_clocks", True, "every living process's is near the database's")
 
 
 def _snapshots() -> Check:

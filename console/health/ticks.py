@@ -1,8 +1,8 @@
 """Beat's due times by the database's clock: django-celery-beat's own read the host's.
 
 A beat whose host was an hour ahead would leave `last_run_at` an hour ahead, and its successor would stand still for an
-hour; a change made from a host behind would not be noticed. `-S django` names django-celery-beat's scheduler, so what is
-different here is put into that one. It must never decide what is due: the entries in the database do.
+hour; a change made from a host behind would not be noticed. `-S django` names django-celery-beat's scheduler, so what
+is different here is put into that one. It must never decide what is due: the entries in the database do.
 """
 
 from datetime import datetime
