@@ -8,6 +8,4 @@ class ConsoleConfig(AppConfig):
     verbose_name = "Operations"
 
     def ready(self) -> None:
-        from console.health import heartbeat, ticks  # noqa: F401 - workers and beat begin to beat by Celery's signals
-
-        ticks.use_the_clock()
+        from console.health import heartbeat  # noqa: F401 - workers and beat begin to beat by Celery's signals

@@ -1,15 +1,15 @@
 """Beat's due times by the database's clock: django-celery-beat's own read the host's.
 
 A beat whose host was an hour ahead would leave `last_run_at` an hour ahead, and its successor would stand still for an
-hour; a change made from a host behind would not be noticed. `-S django` names django-celery-beat's scheduler, so what
-is different here is put into that one. It must never decide what is due: the entries in the database do.
+hour; a change made from a host behind would not be noticed. `config.beat.Scheduler` uses these. They must never decide
+what is due: the entries in the database do.
 """
 
 from datetime import datetime
 from typing import Any
 
 from django_celery_beat.models import PeriodicTasks
-from django_celery_beat.schedulers import DatabaseScheduler, ModelEntry
+from django_celery_beat.schedulers import ModelEntry
 
 from kernel import clock
 
@@ -21,10 +21,11 @@ class Entry(ModelEntry):  # type: ignore[misc]
         super().__init__(model, app=app)
         zone = getattr(self.schedule, "tz", None)
         self.schedule.nowfun = clock.now if zone is None else lambda: clock.now().astimezone(zone)
-        if self.last_run_at and self.last_run_at > clock.now():  # from before the clocks agreed: due after one interval
+        last: datetime | None = self.model.last_run_at
+        if last and last > clock.now():  # from before the clocks agreed: due after one interval
             self.last_run_at = self.model.last_run_at = clock.now()
 
-    def _default_now(self) -> datetime:
+    def _default_now(self) -> datetime:  # the package's own hook
         return clock.now()
 
 
@@ -40,9 +41,3 @@ class Changes:
         if stamp != self._stamp:
             self._stamp, self._seen_at = stamp, clock.now()
         return self._seen_at
-
-
-def use_the_clock() -> None:
-    """From now on; called once, when the console's app is ready."""
-    DatabaseScheduler.Entry = Entry
-    DatabaseScheduler.Changes = Changes()
