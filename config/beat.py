@@ -12,6 +12,7 @@ from django_celery_beat.models import PeriodicTask
 from django_celery_beat.schedulers import DatabaseScheduler
 
 from console.health.schedule import why_unusable
+from console.health.ticks import Changes, Entry
 
 AGAIN_SECONDS = 60.0
 
@@ -19,10 +20,13 @@ log = structlog.get_logger(__name__)
 
 
 class Scheduler(DatabaseScheduler):
-    """`DatabaseScheduler`, row by row."""
+    """`DatabaseScheduler`, row by row, and by the database's clock."""
+
+    Entry = Entry
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._told: set[tuple[int, str]] = set()
+        self.Changes = Changes()
         super().__init__(*args, **kwargs)
 
     def enabled_models(self) -> list[PeriodicTask]:

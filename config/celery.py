@@ -2,12 +2,13 @@
 
 import os
 
-from celery import Celery
 from celery.signals import setup_logging, worker_init
+
+from kernel.messages import Messenger
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
-app = Celery("roundtrip")
+app = Messenger("roundtrip")
 app.config_from_object("config.queues")
 app.autodiscover_tasks(related_name="workers")
 

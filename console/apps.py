@@ -8,4 +8,4 @@ class ConsoleConfig(AppConfig):
     verbose_name = "Operations"
 
     def ready(self) -> None:
-        from console.health import heartbeat  # noqa: F401 - workers and beat begin to beat by its Celery signals
+        from console.health import heartbeat  # noqa: F401 - workers and beat begin to beat by Celery's signals

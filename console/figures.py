@@ -7,19 +7,19 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Count, Max, Q
-from django.utils import timezone
 
 from console.health import heartbeat
 from console.models import Alert, Heartbeat
 from delivery.models import Endpoint, EndpointHealth, lean
 from delivery.states import BreakerState
+from kernel import clock
 
 WORST_SHOWN = 5
 
 
 def worst_endpoints() -> list[dict[str, Any]]:
     """The endpoints with the highest p95, and the newest that are held, wait, or whose breaker is not closed: a few."""
-    now = timezone.now()
+    now = clock.now()
     rows = lean(EndpointHealth.objects.select_related("endpoint").filter(endpoint__deleted_at=None), "endpoint__")
     is_troubled = ~Q(breaker_state=BreakerState.CLOSED) | Q(endpoint__is_held=True) | Q(throttled_until__gt=now)
     troubled = list(rows.filter(is_troubled).order_by("-pk")[:10])

@@ -4,6 +4,8 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 
+from kernel.clock import CreatedAt
+
 
 class Operation(models.Model):
     """A bulk verb as a tracked thing: a frozen filter, a preview, a rate, progress, and an outcome for each item."""
@@ -42,7 +44,7 @@ class Operation(models.Model):
     detail = models.TextField(blank=True)
     lease_token = models.UUIDField(null=True, blank=True, editable=False)
     leased_until = models.DateTimeField(null=True, blank=True, editable=False)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = CreatedAt()
     finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -75,7 +77,7 @@ class OperationItem(models.Model):
     object_id = models.BigIntegerField()
     outcome = models.CharField(max_length=20)
     detail = models.CharField(max_length=200, blank=True)
-    at = models.DateTimeField(auto_now_add=True)
+    at = CreatedAt()
 
     class Meta:
         ordering = ["id"]
@@ -125,6 +127,9 @@ class Heartbeat(models.Model):
     process = models.CharField(max_length=120, unique=True, help_text="role@host:pid")
     seen_at = models.DateTimeField(db_index=True)
     started_at = models.DateTimeField()
+    clock_ahead_ms = models.BigIntegerField(
+        null=True, help_text="By how much its host's clock is ahead of the database's; negative: behind."
+    )
 
     class Meta:
         ordering = ["role", "process"]

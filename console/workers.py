@@ -1,16 +1,16 @@
 """Celery entry points of the console. Each fetches and calls a verb; nothing is decided here."""
 
 from celery import shared_task
-from django.utils import timezone
 
 from console.alerts import evaluate
 from console.health import heartbeat
 from console.wake import RUN_OPERATIONS
+from kernel import clock
 
 
 @shared_task(name="console.evaluate_alerts", ignore_result=True)
 def evaluate_alerts() -> None:
-    evaluate.evaluate(timezone.now())
+    evaluate.evaluate(clock.now())
 
 
 @shared_task(name="console.beat_heartbeat", ignore_result=True)

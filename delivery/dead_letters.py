@@ -16,13 +16,13 @@ from typing import Any
 
 from django.db.models import Avg, Count, Max, Min, Q, QuerySet
 from django.db.models.functions import TruncDate, TruncHour
-from django.utils import timezone
 
 from delivery.models import Attempt, Delivery, Endpoint, EndpointHealth
 from delivery.policy.holds import FIELD_MISSING, NOT_RENDERED
 from delivery.policy.outcomes import REFUSALS, SUCCESSES, Outcome
 from delivery.policy.postback import is_refusal_of_ours, is_refusal_of_the_event
 from delivery.states import State
+from kernel import clock
 
 FINGERPRINT_VERSION = "1"
 CHUNK = 1_000
@@ -155,7 +155,7 @@ def burnt_by_refusals(endpoint: Endpoint) -> list[int]:
 
 def _streak_began(endpoint: Endpoint) -> datetime:
     """Refusals in a row cannot reach behind the last success before the hold; a good test came after it."""
-    held_at = endpoint.attention_at or timezone.now()
+    held_at = endpoint.attention_at or clock.now()
     earliest = held_at - STREAK_REACHES_BACK
     last_success = EndpointHealth.objects.values_list("last_success_at", flat=True).get(endpoint=endpoint)
     if last_success is not None and last_success >= held_at:

@@ -15,7 +15,6 @@ from typing import Any
 import structlog
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 
 from delivery import dead_letters, endpoint_rules, events, lifecycle
 from delivery.endpoint_changes import changed, locked, look_again, save
@@ -32,6 +31,7 @@ from delivery.policy import retry
 from delivery.policy.catalogue import ENDPOINT_TEST
 from delivery.replays import Replayed, replay
 from delivery.states import DeadLetters
+from kernel import clock
 from kernel.live_hints import touched
 from kernel.locks import one_at_a_time
 from kernel.secrets import unreadable_fields
@@ -81,7 +81,7 @@ def create(*, actor: str, reason: str = "", secret: str = "", signature_scheme: 
             signature_scheme=signature_scheme,
             secret=secret,
             public_key=public_key,
-            secret_changed_at=timezone.now(),
+            secret_changed_at=clock.now(),
         )
         EndpointHealth.objects.create(endpoint=endpoint, cooldown_seconds=endpoint.breaker_cooldown_seconds)
         changed(endpoint, "create", actor, reason)
@@ -165,7 +165,7 @@ def pause(endpoint: Endpoint | int, *, actor: str, reason: str) -> Endpoint:
     """A person's switch: deliveries are held until `resume`. Pausing twice keeps the first time."""
     with transaction.atomic():
         current = locked(endpoint)
-        current.paused_at = current.paused_at or timezone.now()
+        current.paused_at = current.paused_at or clock.now()
         if not (current.disabled_at or current.attention_at):
             current.hold_reason = (reason or f"paused by {actor}")[:200]
         save(current, "paused_at", "hold_reason")
@@ -225,7 +225,7 @@ def delete(
     with transaction.atomic():
         current = locked(endpoint)
         _wish(current, dead_letters, move_to)
-        current.deleted_at = timezone.now()
+        current.deleted_at = clock.now()
         current.secret, current.earlier_secrets = "", None
         current.hold_reason = DELETED
         lost = unreadable_fields(current)  # nobody will mend them any more

@@ -19,14 +19,13 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 
 from delivery.engine import outbox
 from delivery.engine.wake import wake
 from delivery.errors import InvalidEvent, UidTaken
 from delivery.models import Endpoint, Event
 from delivery.policy.quotas import EVENTS_PER_CALL
-from kernel import correlation, exact_numbers
+from kernel import clock, correlation, exact_numbers
 from kernel.live_hints import touched
 from kernel.parsing import MAX_DEPTH, is_too_deep, shown_loads
 
@@ -150,7 +149,7 @@ def record_many(new: Sequence[NewEvent], limits: _Limits | None = None) -> list[
     Returns them in the order given. A `uid` recorded before with the same type and data gives the event that stands
     (nothing is added). Raises InvalidEvent, or UidTaken where a uid stands for another body; then nothing is recorded.
     """
-    now = timezone.now()
+    now = clock.now()
     events = [_event(item, now) for item in new]
     if limits:
         for index, event in enumerate(events):
@@ -168,7 +167,7 @@ def record_for_one(endpoint_id: int, subscriber: str, type: str, data: dict[str,
 
     No ordering key: it stands behind nothing, and nothing behind it.
     """
-    event = _event(NewEvent(type, data, subscriber), timezone.now())
+    event = _event(NewEvent(type, data, subscriber), clock.now())
     event.delivery_count = 1
     outbox.insert_events([event])
     outbox.insert_deliveries([(event.pk, endpoint_id, "")])

@@ -26,7 +26,6 @@ import structlog
 from django.db import transaction
 from django.db.models import DateTimeField, F, Func, IntegerField
 from django.db.models.functions import Cast, Least
-from django.utils import timezone
 
 from delivery import events
 from delivery.engine import claims, waiting
@@ -36,7 +35,7 @@ from delivery.errors import WrongState
 from delivery.models import Delivery, Endpoint, EndpointHealth
 from delivery.policy.catalogue import ENDPOINT_DISABLED, ENDPOINT_NEEDS_ATTENTION
 from delivery.states import WAITING_STATES, BreakerState, State, WaitReason
-from kernel import audit
+from kernel import audit, clock
 from kernel.live_hints import touched
 
 log = structlog.get_logger(__name__)
@@ -193,7 +192,7 @@ def _why_not_now(row: Delivery) -> str:
     if row.awaits_turn and (first := in_front_of(row)):
         out = ": redrive or discard that one first" if first.state == State.DEAD_LETTER else ""
         return f"It waits its turn behind delivery {first.pk}, which is {first.get_state_display()}{out}."
-    health, now = EndpointHealth.objects.get(pk=row.endpoint_id), timezone.now()
+    health, now = EndpointHealth.objects.get(pk=row.endpoint_id), clock.now()
     if health.throttled_until and health.throttled_until > now:
         return _waits(health)
     if health.breaker_state != BreakerState.CLOSED:
@@ -256,7 +255,7 @@ def need_attention(endpoint_id: int, *, reason: str, now: datetime | None = None
 
 
 def _hold(endpoint_id: int, field: str, event_type: str, reason: str, now: datetime | None) -> bool:
-    now = now or timezone.now()
+    now = now or clock.now()
     with transaction.atomic():
         held = Endpoint.objects.filter(pk=endpoint_id, **{f"{field}__isnull": True}).update(
             **{field: now}, hold_reason=reason[:200], version=F("version") + 1, updated_at=now

@@ -9,12 +9,11 @@ from collections.abc import Container
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from django.utils import timezone
-
 from delivery.events import payload_bytes
 from delivery.models import Endpoint, Event
 from delivery.policy import postback
 from delivery.policy.postback import MASK, Template, check_template, masked, render
+from kernel import clock
 
 OVERRIDES = ("url", "method", "body_template", "body_content_type", "missing_field", "missing_default")
 
@@ -65,7 +64,7 @@ def envelope_of(event: Event) -> dict[str, Any]:
 
 def made_up(type: str, data: dict[str, Any]) -> dict[str, Any]:
     """An envelope for an event that was never recorded."""
-    return postback.envelope_of(payload_bytes(type, timezone.now(), data), "evt_example")
+    return postback.envelope_of(payload_bytes(type, clock.now(), data), "evt_example")
 
 
 def hidden(shown: Preview, own: Container[str]) -> Preview:

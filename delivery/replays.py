@@ -14,7 +14,6 @@ import structlog
 from django.db import transaction
 from django.db.models import Count, Max, Q, QuerySet
 from django.db.models.functions import Now
-from django.utils import timezone
 
 from delivery import events
 from delivery.endpoint_rules import InvalidEndpoint
@@ -23,7 +22,7 @@ from delivery.engine.wake import wake
 from delivery.models import Delivery, Endpoint, Event, endpoint_label
 from delivery.policy.catalogue import ENDPOINT_TEST
 from delivery.states import WAITING_STATES, State
-from kernel import audit
+from kernel import audit, clock
 from kernel.counting import OctetLength
 from kernel.live_hints import touched
 
@@ -69,7 +68,7 @@ def events_for(
         )
     if types is not None and not types:
         return rows.none()
-    rows = rows.filter(created_at__gte=since, created_at__lt=timezone.now() if until is None else until)
+    rows = rows.filter(created_at__gte=since, created_at__lt=clock.now() if until is None else until)
     return rows.filter(of_types(endpoint.event_types if types is None else types)).exclude(type=ENDPOINT_TEST)
 
 

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 from celery import shared_task
 from django.conf import settings
-from django.utils import timezone
 
 from delivery import latency
 from delivery.engine import process
 from delivery.engine.wake import DRAIN
 from delivery.maintenance import leftovers, partitions, retention, sweeps
+from kernel import clock
 
 MAINTAIN_BUDGET_SECONDS = 300.0
 
@@ -35,13 +35,13 @@ def rescue() -> None:
 @shared_task(name="delivery.refresh_latency", ignore_result=True)
 def refresh_latency() -> None:
     """Percentiles of every endpoint that had attempts lately, and which are slow."""
-    latency.refresh(now=timezone.now())
+    latency.refresh(now=clock.now())
 
 
 @shared_task(name="delivery.maintain", ignore_result=True)
 def maintain() -> None:
     """Partitions ahead, old ones dropped, old rows pruned, what was held too long given up."""
-    now = timezone.now()
+    now = clock.now()
     partitions.ensure(now=now)
     partitions.drop_before((now - timedelta(days=settings.ATTEMPT_RETENTION_DAYS)).date())
     sweeps.give_up_held()

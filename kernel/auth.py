@@ -12,12 +12,12 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models
-from django.utils import timezone
 from rest_framework import exceptions
 from rest_framework.authentication import BaseAuthentication, SessionAuthentication
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
+from kernel import clock
 from kernel.models import ApiKey
 
 PREFIX = "rt"
@@ -114,7 +114,7 @@ class ApiKeyAuthentication(BaseAuthentication):
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return None
-        now = timezone.now()
+        now = clock.now()
         key = find_key(token.strip(), now)
         if key is None:
             raise exceptions.AuthenticationFailed(

@@ -7,6 +7,8 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 
+from kernel.clock import CreatedAt
+
 IDEMPOTENCY_WINDOW = timedelta(hours=24)
 
 
@@ -21,7 +23,7 @@ class ApiKey(models.Model):
         max_length=100, blank=True, help_text="If set, the key sees and makes only this subscriber's rows."
     )
     is_demo = models.BooleanField(default=False, editable=False)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = CreatedAt()
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
@@ -47,7 +49,7 @@ class IdempotencyRecord(models.Model):
     body_sha256 = models.CharField(max_length=64)
     status_code = models.PositiveSmallIntegerField(null=True)
     answer = models.JSONField(null=True)
-    created_at = models.DateTimeField(auto_now_add=True, db_index=True)
+    created_at = CreatedAt(db_index=True)
 
     class Meta:
         constraints = [
@@ -69,7 +71,7 @@ class AuditEntry(models.Model):
     reason = models.CharField(max_length=300, blank=True)
     detail = models.JSONField(default=dict, blank=True)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
-    at = models.DateTimeField(auto_now_add=True)
+    at = CreatedAt()
 
     class Meta:
         db_table = "console_auditentry"  # where it began; a table that keeps its name is read by old processes too

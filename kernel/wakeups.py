@@ -19,7 +19,9 @@ from celery import current_app
 from django.conf import settings
 from django.db import transaction
 
-EXPIRES_SECONDS = 10  # two looks of beat: by then the rows have been seen, and nothing piles up without a worker
+from kernel.messages import RUNG_AT_MOST
+
+GOOD_SECONDS = 10  # two looks of beat: by then the rows have been seen
 INTERVAL_SECONDS = 0.05
 FAILED_PAUSE_SECONDS = 1.0
 LAST_MOMENT_SECONDS = 1.0
@@ -32,7 +34,7 @@ def publish(name: str) -> bool:
     if not settings.CELERY_BROKER_URL:
         return True
     try:
-        current_app.send_task(name, expires=EXPIRES_SECONDS, retry=False, ignore_result=True)
+        current_app.send_task(name, expires=GOOD_SECONDS, at_most=RUNG_AT_MOST, retry=False, ignore_result=True)
     except Exception as error:  # noqa: BLE001 - beat finds the work
         log.warning("wake_up_lost", worker=name, error=type(error).__name__)
         return False

@@ -11,6 +11,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 
+from kernel.clock import CreatedAt, UpdatedAt
 from kernel.json_fields import ShownJSONField, TextBytes
 from tasks.states import (
     BATCH_OUTCOMES,
@@ -45,7 +46,7 @@ class Batch(models.Model):
     revision = models.PositiveIntegerField(default=0, help_text="How many times it has been completed.")
     is_completed = models.BooleanField(default=False)
     outcome = models.CharField(max_length=20, blank=True, choices=[(word, word) for word in BATCH_OUTCOMES])
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = CreatedAt()
     completed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -99,10 +100,10 @@ class Task(models.Model):
     lease_token = models.UUIDField(null=True, blank=True, editable=False)
     leased_until = models.DateTimeField(null=True, blank=True, editable=False)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = CreatedAt()
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
-    updated_at = models.DateTimeField(auto_now=True)
+    updated_at = UpdatedAt()
 
     class Meta:
         ordering = ["-id"]
@@ -166,7 +167,7 @@ class ExternalJob(models.Model):
     provider_status = models.CharField(max_length=60, blank=True, help_text="The last status, as the provider said it.")
     finished_by = models.CharField(max_length=12, blank=True, help_text="Who noticed the end: webhook or poll.")
     error_text = models.TextField(blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = CreatedAt()
     submitted_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
     last_webhook_at = models.DateTimeField(null=True, blank=True)
@@ -209,7 +210,7 @@ class KeptAnswer(models.Model):
     body_bytes = models.PositiveIntegerField(help_text="How many came.")
     is_cut = models.BooleanField(default=False, help_text="Whether more came than is kept.")
     note = models.TextField(blank=True, help_text="What was wrong with it.")
-    received_at = models.DateTimeField(auto_now=True)
+    received_at = UpdatedAt()
 
     def __str__(self) -> str:
         return f"{self.body_bytes:,} bytes of {self.job}"
@@ -226,7 +227,7 @@ class Transition(models.Model):
     detail = models.TextField(blank=True)
     actor = models.CharField(max_length=100, blank=True)
     attempt = models.PositiveSmallIntegerField(default=0)
-    at = models.DateTimeField(auto_now_add=True)
+    at = CreatedAt()
 
     class Meta:
         ordering = ["id"]
@@ -255,7 +256,7 @@ class Schedule(models.Model):
     )
     is_enabled = models.BooleanField(default=True)
     last_due_at = models.DateTimeField(null=True, blank=True, editable=False)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = CreatedAt()
 
     class Meta:
         ordering = ["name"]
@@ -273,7 +274,7 @@ class ScheduleRun(models.Model):
     task = models.ForeignKey(Task, null=True, blank=True, on_delete=models.SET_NULL)
     is_skipped = models.BooleanField(default=False)
     reason = models.CharField(max_length=200, blank=True, help_text="Why it made no task.")
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = CreatedAt()
 
     class Meta:
         ordering = ["-due_at"]
@@ -313,7 +314,7 @@ class KindPolicy(models.Model):
     )
     tokens = models.FloatField(null=True, blank=True, editable=False, help_text="Of the rate limit's bucket.")
     tokens_at = models.DateTimeField(null=True, blank=True, editable=False)
-    updated_at = models.DateTimeField(auto_now=True)
+    updated_at = UpdatedAt()
 
     class Meta:
         ordering = ["kind"]

@@ -8,9 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
 
-from kernel import correlation
+from kernel import clock, correlation
 from kernel.live_hints import touched
 from tasks import kinds
 from tasks.engine import wake
@@ -42,7 +41,7 @@ def submit(
     _refuse_bad_names(subscriber, reference)
     policy = kinds.policy_for(found.name)
     kinds.require_provider(found, policy)
-    task = _task(found, policy, stored, timezone.now(), run_at, reference)
+    task = _task(found, policy, stored, clock.now(), run_at, reference)
     task.caller, task.subscriber = caller[:80], subscriber
     task.correlation_id = correlation_id or correlation.current()
     with transaction.atomic():
@@ -72,7 +71,7 @@ def submit_batch(
     rows = _checked(found, items)
     policy = kinds.policy_for(found.name)
     kinds.require_provider(found, policy)
-    now = timezone.now()
+    now = clock.now()
     batch = Batch(
         kind=found.name,
         subscriber=subscriber,

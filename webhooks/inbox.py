@@ -13,9 +13,8 @@ import structlog
 from django.conf import settings
 from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
 from django.db.models import F, Q
-from django.utils import timezone
 
-from kernel import audit, correlation
+from kernel import audit, clock, correlation
 from tasks.states import Reason
 from webhooks import sources
 from webhooks.bodies import BodyRefused, inflate
@@ -45,7 +44,7 @@ def receive(
     now: datetime | None = None,
 ) -> Reply:
     """Take one call in. Header names are lower case; `token` is the URL's. OperationalError without a database."""
-    now = now or timezone.now()
+    now = now or clock.now()
     call = Call(source, raw, headers, remote_addr)
     try:
         content = _content(raw, headers.get("content-encoding", ""))
@@ -255,7 +254,7 @@ def replay(event_id: int, *, actor: str, reason: str, now: datetime | None = Non
 
     An outcome never gets worse by it: what the event has done stays on its row. Returns the row and this run's results.
     """
-    now = now or timezone.now()
+    now = now or clock.now()
     event = InboundEvent.objects.get(pk=event_id)
     if event.verdict == InboundVerdict.REFUSED:
         raise CannotReplay(UNTRUSTED)

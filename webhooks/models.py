@@ -5,6 +5,8 @@ from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 
+from kernel.clock import CreatedAt
+
 
 class Refusal(models.TextChoices):
     """Why a call was turned away or an event came to nothing, beside the words of `tasks.states.Reason`."""
@@ -81,7 +83,7 @@ class InboundEvent(models.Model):
         default=False, db_default=False, help_text="An event with the same id and another body came before."
     )
     parked_until = models.DateTimeField(null=True, blank=True)
-    received_at = models.DateTimeField(auto_now_add=True)
+    received_at = CreatedAt()
     judged_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

@@ -14,7 +14,6 @@ import structlog
 from django.conf import settings
 from django.db import connection
 from django.db.models import Sum
-from django.utils import timezone
 
 from kernel import correlation
 from tasks.engine import clock
@@ -90,7 +89,7 @@ def refuse(call: Call, verdict: InboundVerdict, reason: Refusal) -> Reply:
                 dedupe_key=f"sha256:{sha256(call.raw).hexdigest()}",
                 verdict=verdict,
                 verdict_reason=reason,
-                judged_at=timezone.now(),
+                judged_at=clock.now(),
                 **{**call.row(), "body": head},
             )
     return _told(verdict, reason)

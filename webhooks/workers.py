@@ -1,14 +1,14 @@
 """Celery entry points of the inbox."""
 
 from celery import shared_task
-from django.utils import timezone
 
+from kernel import clock
 from webhooks import inbox, retention
 from webhooks.wake import SWEEP_INBOX
 
 
 @shared_task(name=SWEEP_INBOX, ignore_result=True)
 def sweep_inbox() -> None:
-    now = timezone.now()
+    now = clock.now()
     inbox.sweep(now)
     retention.prune(now)

@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from console.alerts import schedule_rules
 from console.alerts.findings import Finding
-from console.health import database, heartbeat
+from console.health import checks, database, heartbeat
 from console.models import Heartbeat
 from delivery import dead_letters as delivery_side
 from delivery import stats as delivery_stats
@@ -30,6 +30,7 @@ STARTING_UP = timedelta(seconds=60)
 SNAPSHOT_TOO_OLD = timedelta(minutes=5)
 SILENT_SHARE_PERCENT, SILENT_LEAST_JOBS = 20, 10
 ENDPOINTS_LOOKED_AT = 500
+PROCESSES_NAMED = 10
 OWN_FAULT_LASTS = timedelta(seconds=20)  # a moment's is no alert
 
 
@@ -234,6 +235,32 @@ def processes(now: datetime) -> list[Finding]:
     ]
 
 
+def clocks_off(_now: datetime) -> list[Finding]:
+    """One for each host; where every host is named, the database's own clock is the wrong one."""
+    hosts: dict[str, list[tuple[str, float]]] = {}
+    for process, seconds in heartbeat.clocks_off():
+        host = process.partition("@")[2].rpartition(":")[0]
+        hosts.setdefault(host, []).append((process, seconds))
+    return [_clock_off(host, rows) for host, rows in sorted(hosts.items())]
+
+
+def _clock_off(host: str, rows: list[tuple[str, float]]) -> Finding:
+    worst = max((seconds for _process, seconds in rows), key=abs)
+    named = ", ".join(f"{process} ({checks.ahead_words(seconds)})" for process, seconds in rows[:PROCESSES_NAMED])
+    more = f" and {len(rows) - PROCESSES_NAMED} more" if len(rows) > PROCESSES_NAMED else ""
+    return Finding(
+        "clock_off",
+        f"host:{host}"[:100],
+        f"The clock of {host} is {checks.ahead_words(worst)}",
+        f"Against the database's clock: {named}{more}. Roundtrip goes by the database's, so work goes on; TLS "
+        "certificates, log lines and whatever else runs there go by the host's.",
+        "Synchronise the host with NTP (`timedatectl`, `chronyc tracking`). If every host is named, it is the "
+        "database's clock that is wrong, and so are the times that are stored and signed.",
+        reverse("readyz"),
+        round(worst),
+    )
+
+
 def _last(row: dict[str, Any] | None) -> str:
     return f"{row['seen']:%Y-%m-%d %H:%M:%S} UTC" if row else "never"
 
@@ -285,6 +312,7 @@ RULES: dict[str, tuple[Callable[[datetime], list[Finding]], ...]] = {
     "slow_endpoint": (slow_endpoints,),
     "breaker_open": (open_breakers,),
     "process_missing": (processes,),
+    "clock_off": (clocks_off,),
     "endpoint_held": (endpoints_in_need,),
     "own_fault": (own_faults_in_a_row,),
     "held_snapshot": (held_snapshots,),

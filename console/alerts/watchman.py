@@ -7,10 +7,10 @@ process asks at its heartbeat, and takes over while the evaluator is silent. It 
 from datetime import timedelta
 
 import structlog
-from django.utils import timezone
 
 from console.alerts import evaluate
 from console.health import heartbeat
+from kernel import clock
 
 SILENT = timedelta(seconds=90)
 
@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 def look() -> None:
     """Evaluate the alert rules if nobody did for 90 seconds."""
-    now = timezone.now()
+    now = clock.now()
     last = heartbeat.last_seen(heartbeat.EVALUATOR)
     if last is not None and now - last < SILENT:
         return

@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any
 
 from django.http import HttpResponse
-from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
@@ -17,6 +16,7 @@ from rest_framework.views import APIView
 from console.live import shared_reads, viewers
 from console.live.topics import TopicRefused, parse, permitted
 from console.live.viewers import Viewer
+from kernel import clock
 from kernel.api.lists import CountedListField
 from kernel.api.problems import BadInput, NotFound, Problem
 
@@ -114,5 +114,5 @@ class LiveTokensView(APIView):
         except TopicRefused as refusal:
             raise _refusal(refusal) from None
         life = timedelta(seconds=asked.validated_data["ttl"])
-        token, until = viewers.issue_token(viewer, topics, life, timezone.now())
+        token, until = viewers.issue_token(viewer, topics, life, clock.now())
         return Response({"token": token, "topics": topics, "expires_at": until}, status=201)

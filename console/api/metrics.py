@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.utils import timezone
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
 
 from console import figures
@@ -15,7 +14,7 @@ from console.live import viewers
 from console.live.viewers import DELIVERY_FIGURES, TASK_FIGURES
 from console.models import Alert
 from delivery import stats as delivery_stats
-from kernel import counting
+from kernel import clock, counting
 from tasks.reading import stats as task_stats
 from webhooks import refusals
 
@@ -25,13 +24,13 @@ COUNTED = ("pending", "awaiting_retry", "in_flight", "dead_letter", "held")
 def metrics(request: HttpRequest) -> HttpResponse:
     if not _may_read(request):
         return JsonResponse({"detail": "Send an API key with deliveries:read, or log in."}, status=401)
-    return HttpResponse(generate_latest(collect(timezone.now())), content_type=CONTENT_TYPE_LATEST)
+    return HttpResponse(generate_latest(collect(clock.now())), content_type=CONTENT_TYPE_LATEST)
 
 
 def _may_read(request: HttpRequest) -> bool:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
-        viewer = viewers.of_token(token.strip(), timezone.now())
+        viewer = viewers.of_token(token.strip(), clock.now())
     else:
         viewer = viewers.of_user(request.user)
     if viewer is None or viewer.topics is not None or viewer.subscriber is not None:

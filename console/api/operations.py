@@ -3,7 +3,6 @@
 from typing import Any
 
 import django_filters
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import mixins, serializers, viewsets
 from rest_framework.decorators import action
@@ -13,6 +12,7 @@ from rest_framework.response import Response
 from console.models import Operation, OperationItem
 from console.operations import plan
 from console.operations.verbs import VERBS
+from kernel import clock
 from kernel.api.idempotency import idempotent
 from kernel.api.problems import Conflict
 from kernel.auth import HasScope, Scope, caller_of, narrow, need
@@ -94,7 +94,7 @@ class OperationViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewset
         values, caller = asked.validated_data, caller_of(request)
         need(request, VERBS[values["verb"]].permission)
         if values["dry_run"]:
-            seen = plan.preview(values["verb"], values["filter"], caller.subscriber, timezone.now())
+            seen = plan.preview(values["verb"], values["filter"], caller.subscriber, clock.now())
             return Response(
                 {
                     "dry_run": True,

@@ -5,7 +5,6 @@ from urllib.parse import urlencode
 
 import django_filters
 from django.db.models import QuerySet
-from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import mixins, serializers, viewsets
@@ -25,6 +24,7 @@ from console.models import Alert
 from delivery import dead_letters as delivery_side
 from delivery import stats as delivery_stats
 from delivery.models import lean
+from kernel import clock
 from kernel.api.problems import BadInput, Conflict
 from kernel.api.queries import bad_field, whole_number
 from kernel.auth import HasScope, Scope, allows, caller_of, is_key, need
@@ -47,7 +47,7 @@ class StatsView(APIView):
 
 def summary(subscriber: str | None = None, *, with_tasks: bool = True) -> dict[str, Any]:
     """What `/stats/` and `manage.py stats` say; the figures of tasks only to whoever may see them."""
-    now = timezone.now()
+    now = clock.now()
     row = delivery_stats.delivery_summary(subscriber, now=now)
     if with_tasks:
         row["tasks"] = task_stats.task_summary(now, subscriber)
@@ -228,7 +228,7 @@ class AlertViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Ge
         asked = AlertReasonSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
         row = self.get_object()
-        moved = verb(row.pk, actor=caller_of(request).name, now=timezone.now(), reason=asked.validated_data["reason"])
+        moved = verb(row.pk, actor=caller_of(request).name, now=clock.now(), reason=asked.validated_data["reason"])
         if not moved:
             raise Conflict(otherwise, code="wrong_state")
         row.refresh_from_db()

@@ -17,6 +17,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
 
 from console.health import heartbeat
+from kernel import clock
 
 PATIENCE_SECONDS = 3.0
 CACHE_SECONDS = 0.5
@@ -115,9 +116,29 @@ def processes() -> list[Check]:
     return checks
 
 
+def clocks() -> Check:
+    """Told and no reason to be out of service: work goes on by the database's clock. The alert names the host."""
+    try:
+        off = heartbeat.clocks_off()
+    except (DatabaseError, OSError):
+        return Check("clocks", True, "unknown while PostgreSQL cannot be reached")
+    if not off:
+        return Check("clocks", True, f"all within {clock.OFF_SECONDS:g} s of the database's")
+    worst = max((seconds for _process, seconds in off), key=abs)
+    who = "1 process is" if len(off) == 1 else f"{len(off)} processes are"
+    return Check("clocks", True, f"The clock of {who} {ahead_words(worst)}. The alert clock_off names the host.")
+
+
+def ahead_words(seconds: float) -> str:
+    """Such as "15 s ahead" or "1 h behind"."""
+    size = abs(seconds)
+    amount = f"{size:.0f} s" if size < 120 else f"{size / 60:.0f} min" if size < 7_200 else f"{size / 3600:.1f} h"
+    return f"{amount} {'ahead' if seconds > 0 else 'behind'}"
+
+
 def look() -> list[Check]:
     """All checks, now."""
-    return [database(), migrations(), broker(), channel_layer(), *processes()]
+    return [database(), migrations(), broker(), channel_layer(), *processes(), clocks()]
 
 
 _cached: tuple[float, list[Check]] = (0.0, [])

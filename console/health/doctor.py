@@ -12,7 +12,6 @@ import requests  # noqa: TID251 - asks whether we are reachable from outside
 from django.conf import settings
 from django.db import connection
 from django.urls import reverse
-from django.utils import timezone
 from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema  # noqa: TID251 - asks whether we are reachable from outside
 
 from console.health import checks as health
@@ -20,7 +19,7 @@ from console.health import database, heartbeat
 from console.health.checks import Check
 from console.health.leftovers import demo_leftovers
 from delivery.checks import ca_file_fault
-from kernel import rotation
+from kernel import clock, rotation
 from kernel.network.http import cause_of
 from kernel.secrets import master_keyring
 from tasks import providers
@@ -45,7 +44,7 @@ def examine() -> list[Check]:
     if has_tables and keys.is_ok:
         checks.append(_stored_secrets())
     if has_tables:
-        checks += [*demo_leftovers(), *health.processes(), _schedule()]
+        checks += [*demo_leftovers(), *health.processes(), _clocks(), _schedule()]
     elif base.is_ok:
         checks.append(Check("processes", False, "Not looked at, nor are stored secrets, before `manage.py migrate`."))
     return [*checks, *_public_address(), *_signing_secrets(), *_providers()]
@@ -60,13 +59,19 @@ def _postgresql() -> Check:
 
 
 def _clock() -> Check:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        difference = abs((cursor.fetchone()[0] - timezone.now()).total_seconds())
-    if difference > 2:
-        words = f"This machine and the database differ by {difference:.0f} s. Synchronise both with NTP."
+    ahead = clock.measure().ahead_seconds
+    if abs(ahead) > 2:
+        words = f"This machine's clock is {health.ahead_words(ahead)} of the database's. Synchronise both with NTP."
         return Check("clock", False, words)
-    return Check("clock", True, f"within {difference * 1000:.0f} ms of the database's")
+    return Check("clock", True, f"within {abs(ahead) * 1000:.0f} ms of the database's")
+
+
+def _clocks() -> Check:
+    off = heartbeat.clocks_off()
+    named = ", ".join(f"{process} ({health.ahead_words(seconds)})" for process, seconds in off[:NAMED])
+    if off:
+        return Check("process_clocks", False, f"Off the database's clock: {named}. Synchronise these hosts with NTP.")
+    return Check("process_clocks", True, "every living process's is near the database's")
 
 
 def _snapshots() -> Check:
@@ -108,7 +113,7 @@ def _stored_secrets() -> Check:
 
 def _schedule() -> Check:
     last = heartbeat.last_seen(heartbeat.SCHEDULE)
-    if last is None or timezone.now() - last > heartbeat.FRESH:
+    if last is None or clock.now() - last > heartbeat.FRESH:
         words = "Beat's ticks do not reach a worker. Is beat up, and a worker on the queue `default`?"
         return Check("schedule", False, words)
     return Check("schedule", True, "beat's ticks reach a worker")

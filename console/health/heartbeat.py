@@ -19,6 +19,7 @@ from django.db.models.functions import Now
 
 from console.health.known_keys import as_roles
 from console.models import Heartbeat
+from kernel import clock
 
 INTERVAL_SECONDS = 10.0
 FRESH = timedelta(seconds=35)  # three missed beats and a little
@@ -33,10 +34,16 @@ log = structlog.get_logger(__name__)
 
 
 def beat_once(*roles: str, process: str | None = None) -> None:
-    """Write that this process lives in these roles, by the database's clock."""
+    """Write that this process lives in these roles, by the database's clock, and how far its host's is off."""
     name = process or f"{socket.gethostname()}:{os.getpid()}"
-    rows = [Heartbeat(role=role, process=f"{role}@{name}"[:120], seen_at=Now(), started_at=Now()) for role in roles]
-    Heartbeat.objects.bulk_create(rows, update_conflicts=True, unique_fields=["process"], update_fields=["seen_at"])
+    ahead = None if process else round(clock.measure().ahead_seconds * 1000)
+    rows = [
+        Heartbeat(role=role, process=f"{role}@{name}"[:120], seen_at=Now(), started_at=Now(), clock_ahead_ms=ahead)
+        for role in roles
+    ]
+    Heartbeat.objects.bulk_create(
+        rows, update_conflicts=True, unique_fields=["process"], update_fields=["seen_at", "clock_ahead_ms"]
+    )
 
 
 def forget(*roles: str) -> None:
@@ -51,6 +58,14 @@ def fresh_counts() -> dict[str, int]:
     for role in Heartbeat.objects.filter(seen_at__gte=Now() - FRESH).order_by().values_list("role", flat=True):
         counts[role] = counts.get(role, 0) + 1
     return counts
+
+
+def clocks_off() -> list[tuple[str, float]]:
+    """(`role@host:pid`, seconds ahead) of living processes whose host's clock is further off than it may be."""
+    most = round(clock.OFF_SECONDS * 1000)
+    rows = Heartbeat.objects.filter(seen_at__gte=Now() - FRESH, clock_ahead_ms__isnull=False)
+    rows = rows.exclude(clock_ahead_ms__range=(-most, most)).order_by("process")
+    return [(process, (ms or 0) / 1000) for process, ms in rows.values_list("process", "clock_ahead_ms")]
 
 
 def last_seen(role: str) -> Any:

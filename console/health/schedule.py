@@ -10,8 +10,9 @@ from importlib import import_module
 from typing import Any
 
 from celery.utils.time import maybe_make_aware
-from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
+
+from kernel import clock
 
 _SEED = import_module("console.migrations.0002_seed_schedule")
 OURS = frozenset(function for _name, function, *_rest in _SEED.ENTRIES)  # what every installation begins with
@@ -61,7 +62,7 @@ def why_no_schedule(timing: Any) -> str:
     if timing is None:
         return "It has no interval, crontab or time."
     try:
-        _due, seconds = timing.schedule.is_due(maybe_make_aware(timezone.now()))
+        _due, seconds = timing.schedule.is_due(maybe_make_aware(clock.now()))
         if timedelta(seconds=float(seconds)) > LONGEST_WAIT:
             return f"It would wait for more than {LONGEST_WAIT.days} days; choose less."
     except Exception as error:  # noqa: BLE001 - whatever it is, beat would meet it too

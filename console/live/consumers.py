@@ -13,12 +13,12 @@ from urllib.parse import parse_qs
 import structlog
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.db import InterfaceError, OperationalError
-from django.utils import timezone
 
 from console.live import hub, looks, origins, refusals, shares, viewers
 from console.live.snapshots import Snapshot
 from console.live.topics import Topic, TopicRefused, parse, permitted
 from console.live.viewers import Viewer
+from kernel import clock
 from kernel.parsing import strict_loads
 
 PROTOCOL = "roundtrip.live"
@@ -102,7 +102,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         """By token (header, subprotocol, query) or by the console's session; None leaves the first message to say."""
         token = self._token(protocols)
         if token:
-            return viewers.of_token(token, timezone.now()) if origins.may_bring_token(self.scope) else None
+            return viewers.of_token(token, clock.now()) if origins.may_bring_token(self.scope) else None
         session = self.scope.get("session")
         return viewers.of_session(session) if session is not None and origins.is_own(self.scope) else None
 
@@ -162,7 +162,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         viewer = None
         try:
             if isinstance(token, str):
-                viewer = await _looks.find(viewers.of_token, token, timezone.now())
+                viewer = await _looks.find(viewers.of_token, token, clock.now())
         except (OperationalError, InterfaceError):
             await self._end(BUSY, "unavailable", UNREADABLE)
             return

@@ -10,13 +10,12 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Count, Max
-from django.utils import timezone
 
 from console.models import Operation
 from console.operations import filters, sets
 from console.operations.verbs import VERBS, BulkVerb
 from console.wake import RUN_OPERATIONS
-from kernel import audit
+from kernel import audit, clock
 from kernel.api.problems import BadInput, Conflict, Problem
 from kernel.live_hints import touched
 from kernel.wakeups import after_commit
@@ -74,7 +73,7 @@ def create(
     user: Any = None,
 ) -> Operation:
     """Freeze the set and start it. BadInput where the filter or the canary makes no sense."""
-    now = now or timezone.now()
+    now = now or clock.now()
     known = _verb(verb)
     if canary and not known.can_have_canary:
         raise BadInput("canary: only a redrive can have one.", code="canary_not_possible")
@@ -130,7 +129,7 @@ def cancel(operation: Operation, *, actor: str) -> None:
         actor,
         (State.RUNNING, State.PAUSED, State.STOPPED),
         state=State.CANCELLED,
-        finished_at=timezone.now(),
+        finished_at=clock.now(),
     )
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils import timezone
 
 from console.live.viewers import Viewer
 from console.models import Operation
@@ -16,6 +15,7 @@ from console.operations import plan
 from console.operations.verbs import VERBS
 from console.pages.frame import console_page, render
 from delivery.models import Endpoint
+from kernel import clock
 from kernel.api.problems import Problem
 from kernel.auth import Scope, name_of
 
@@ -34,7 +34,7 @@ def replay(request: HttpRequest, viewer: Viewer, endpoint_id: int) -> HttpRespon
     context: dict[str, Any] = {"endpoint": endpoint, "form": request.POST or {"since": "24h"}}
     if request.method == "POST":
         try:
-            seen = plan.preview(VERB, _asked(request, endpoint_id), None, timezone.now())
+            seen = plan.preview(VERB, _asked(request, endpoint_id), None, clock.now())
             if _may_begin(request, seen):
                 return redirect("operation", _begin(request, endpoint_id).pk)
             context["preview"] = seen

@@ -12,7 +12,6 @@ from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from console import dead_letters, journeys
@@ -24,6 +23,7 @@ from console.live.viewers import READ_ALERTS, Viewer
 from console.operations.verbs import VERBS
 from console.pages.frame import console_page, render
 from delivery import dead_letters as delivery_side
+from kernel import clock
 from kernel.auth import Scope, name_of
 from tasks.models import Batch
 from tasks.reading import dead_letters as task_side
@@ -113,7 +113,7 @@ def alert_verb(request: HttpRequest, viewer: Viewer, alert_id: int, verb: str) -
     if not request.user.has_perm("console.change_alert"):
         raise PermissionDenied("You may not settle alerts.")
     act = alert_verbs.acknowledge if verb == "acknowledge" else alert_verbs.resolve
-    if act(alert_id, actor=name_of(request.user), now=timezone.now()):
+    if act(alert_id, actor=name_of(request.user), now=clock.now()):
         words = "Acknowledged. It stays here until it is over." if verb == "acknowledge" else "Resolved."
         messages.success(request, words)
     else:

@@ -6,10 +6,11 @@ from typing import Any
 from django import template
 from django.contrib.humanize.templatetags.humanize import intcomma
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+
+from kernel import clock
 
 register = template.Library()
 NOTHING = "–"
@@ -59,7 +60,7 @@ def age(value: Any, name: str = "") -> SafeString:
     at = _moment(value)
     if at is None:
         return format_html('<time data-live-age="{}">{}</time>', name, NOTHING)
-    seconds = max(0, int((timezone.now() - at).total_seconds()))
+    seconds = max(0, int((clock.now() - at).total_seconds()))
     return format_html(
         '<time data-live-age="{}" datetime="{}" title="{}">{}</time>',
         name,

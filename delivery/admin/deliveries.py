@@ -12,7 +12,6 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from unfold.contrib.filters.admin import AutocompleteSelectFilter, RangeDateTimeFilter
 from unfold.decorators import action, display
@@ -26,6 +25,7 @@ from delivery.errors import DeliveryError
 from delivery.models import Attempt, Delivery, lean
 from delivery.policy.outcomes import Outcome
 from delivery.states import WAITING_STATES, State
+from kernel import clock
 from kernel.admin.bases import KeptAdmin
 from kernel.admin.confirm import OptionalReasonForm, ReasonForm, actor_of, ask, run_verb
 from kernel.counting import count
@@ -239,7 +239,7 @@ class DeliveryAdmin(KeptAdmin):
 
 def _panel(delivery: Delivery, request: HttpRequest) -> dict[str, Any]:
     """Everything the page shows, in words."""
-    now, endpoint = timezone.now(), delivery.endpoint
+    now, endpoint = clock.now(), delivery.endpoint
     shows = request.user.has_perm("delivery.view_payload_delivery")
     rows = Attempt.objects.filter(delivery=delivery, started_at__gte=delivery.created_at - CLOCKS_DIFFER)
     if not shows:

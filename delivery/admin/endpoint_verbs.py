@@ -10,7 +10,6 @@ from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from unfold.decorators import action
 from unfold.enums import ActionVariant
@@ -22,6 +21,7 @@ from delivery.errors import DeliveryError
 from delivery.models import Endpoint, EndpointHealth
 from delivery.policy.catalogue import ENDPOINT_TEST
 from delivery.states import BreakerState, WaitReason
+from kernel import clock
 from kernel.admin.bases import ListedFiltersAdmin
 from kernel.admin.confirm import OptionalReasonForm, ReasonForm, run_verb
 
@@ -101,7 +101,7 @@ class EndpointVerbs(ListedFiltersAdmin):
     def _waits(obj: Endpoint) -> bool:
         """Its breaker is not closed, or it was asked to wait: Resume begins anew there, too. Of no use where its
         settings cannot be read."""
-        waits = ~Q(breaker_state=BreakerState.CLOSED) | Q(throttled_until__gt=timezone.now())
+        waits = ~Q(breaker_state=BreakerState.CLOSED) | Q(throttled_until__gt=clock.now())
         rows = EndpointHealth.objects.filter(waits, pk=obj.pk)
         return rows.exclude(wait_reason=WaitReason.UNUSABLE).exists()
 
@@ -112,7 +112,7 @@ class EndpointVerbs(ListedFiltersAdmin):
             return ""
         if verb == "fix_rate":
             return "No pace is learned by now: it is sent to as fast as its own limits allow."
-        waits = health is not None and health.throttled_until is not None and health.throttled_until > timezone.now()
+        waits = health is not None and health.throttled_until is not None and health.throttled_until > clock.now()
         return "" if waits else "Nothing throttles it by now."
 
     def _run(self, request: HttpRequest, object_id: str, **how: Any) -> HttpResponse:
@@ -221,7 +221,7 @@ class EndpointVerbs(ListedFiltersAdmin):
 
     @staticmethod
     def _pace_words(object_id: str) -> str:
-        health, now = EndpointHealth.objects.filter(endpoint_id=int(object_id)).first(), timezone.now()
+        health, now = EndpointHealth.objects.filter(endpoint_id=int(object_id)).first(), clock.now()
         if health is None:
             return "Nothing holds us back."
         return labels.pace(health, now) or labels.why_held(Endpoint(), health, now) or "Nothing holds us back."

@@ -8,7 +8,6 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 from django.utils.html import format_html
 from unfold.decorators import display
 
@@ -19,6 +18,7 @@ from delivery.admin.health import health_panel
 from delivery.models import Endpoint
 from delivery.policy.postback import MASK, masked
 from delivery.states import EndpointState, in_endpoint_state
+from kernel import clock
 from kernel.admin.bases import EstimatingPaginator
 from kernel.admin.confirm import actor_of
 from kernel.admin.forms import OnlyChangesAdmin
@@ -78,7 +78,7 @@ class EndpointAdmin(OnlyChangesAdmin, EndpointVerbs):
         """The day's success of the endpoints on this page, in one read."""
         changelist = super().get_changelist_instance(request)
         rows = list(changelist.result_list)
-        figures = stats.success_last_day([row.pk for row in rows], timezone.now())
+        figures = stats.success_last_day([row.pk for row in rows], clock.now())
         for row in rows:
             row.last_day = figures.get(row.pk, (0, 0))
         changelist.result_list = rows
@@ -167,7 +167,7 @@ class EndpointAdmin(OnlyChangesAdmin, EndpointVerbs):
         if pem := values.pop("new_client_certificate", ""):
             values["client_certificate"] = pem
         ca = values.get("ca_certificate", "")
-        for words in endpoint_rules.warnings_of(pem, ca, timezone.now()):
+        for words in endpoint_rules.warnings_of(pem, ca, clock.now()):
             messages.warning(request, words)
         if change:
             if values:

@@ -9,11 +9,11 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils import timezone
 from unfold.decorators import display
 
 from delivery import endpoint_rules, endpoint_secrets, endpoints, labels, stats
 from delivery.models import EndpointHealth
+from kernel import clock
 from kernel.admin.bases import KeptAdmin
 from kernel.secrets import unreadable_fields
 
@@ -26,7 +26,7 @@ def _warnings(endpoint: Any, now: datetime) -> list[str]:
 
 def health_panel(endpoint: Any) -> dict[str, Any]:
     """What the page shows above the form."""
-    health, now = endpoint.health, timezone.now()
+    health, now = endpoint.health, clock.now()
     good, total = stats.success_last_day([endpoint.pk], now).get(endpoint.pk, (0, 0))
     trend = None
     if health.p95_ms and health.p95_day_before_ms:

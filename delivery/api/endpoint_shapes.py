@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
@@ -17,6 +16,7 @@ from delivery.policy import quotas
 from delivery.policy.catalogue import ENDPOINT_TEST
 from delivery.policy.postback import MASK, masked
 from delivery.states import BreakerState, DeadLetters, EndpointState, MissingField, SignatureScheme, WaitReason
+from kernel import clock
 from kernel.api.lists import CountedListField
 from kernel.secrets import unreadable_fields
 
@@ -177,7 +177,7 @@ class EndpointOut(serializers.ModelSerializer):
     def get_warnings(self, endpoint: Endpoint) -> list[str]:
         is_readable = "client_certificate" not in unreadable_fields(endpoint)
         pem = (endpoint.client_certificate or "") if is_readable else ""
-        return endpoint_rules.warnings_of(pem, endpoint.ca_certificate, timezone.now())
+        return endpoint_rules.warnings_of(pem, endpoint.ca_certificate, clock.now())
 
 
 class EndpointWithSecret(EndpointOut):

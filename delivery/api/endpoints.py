@@ -11,7 +11,6 @@ from typing import Any
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.shortcuts import get_object_or_404
-from django.utils import timezone
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.decorators import action
@@ -39,6 +38,7 @@ from delivery.api.endpoint_shapes import (
 from delivery.api.endpoint_verbs import EndpointVerbs
 from delivery.models import Endpoint, Event
 from delivery.states import EndpointState, in_endpoint_state
+from kernel import clock
 from kernel.api.idempotency import idempotent
 from kernel.api.openapi import IDEMPOTENCY_KEY, problem
 from kernel.auth import HasScope, allows, narrow, subscriber_for
@@ -190,7 +190,7 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, EndpointVerbs):
     @action(detail=True, methods=["post"])
     @idempotent
     def replay(self, request: Request, pk: str) -> Response:
-        asked, endpoint, now = self._valid(ReplayIn), self.get_object(), timezone.now()
+        asked, endpoint, now = self._valid(ReplayIn), self.get_object(), clock.now()
         wanted: dict[str, Any] = {name: asked.get(name) for name in ("since", "until", "types")}
         wanted["event_ids"] = [int(text) for text in asked["events"]] if "events" in asked else None
         events = replays.events_for(endpoint, **wanted).filter(pk__gt=int(asked["after"]))
@@ -240,13 +240,13 @@ def _wish(request: Request, asked: dict[str, Any]) -> dict[str, Any]:
 
 def health_of(endpoint: Endpoint) -> dict[str, Any]:
     """What is known of an endpoint's health; `endpoint.health` is loaded already."""
-    good, total = stats.success_last_day([endpoint.pk], timezone.now()).get(endpoint.pk, (0, 0))
+    good, total = stats.success_last_day([endpoint.pk], clock.now()).get(endpoint.pk, (0, 0))
     return {name: getattr(endpoint.health, name) for name in STORED_HEALTH} | {
         "state": endpoint.state,
         "hold_reason": endpoint.hold_reason,
         "breaker": endpoint.health.breaker_state,
         "threshold": endpoint.breaker_threshold,
-        "pace": labels.pace(endpoint.health, timezone.now()),
+        "pace": labels.pace(endpoint.health, clock.now()),
         "waiting": stats.waiting_at([endpoint.pk])[endpoint.pk],
         "delivered_last_day": good,
         "attempts_last_day": total,

@@ -24,6 +24,7 @@ from delivery.policy.breaker import Admission, Breaker, admission, take_probe
 from delivery.policy.own_faults import Kind
 from delivery.policy.pace import Pace
 from delivery.policy.process_faults import ProcessFaults
+from kernel import clock
 from kernel.token_bucket import Bucket, take
 
 ENDPOINTS_LEAST = 8  # asked in one claim, if so many have something due
@@ -167,7 +168,7 @@ class Claimer:
         ]
         if changed:
             health_rows.save_admissions(changed)
-        return grants[0].endpoint.now.timestamp() if grants else time.time()
+        return grants[0].endpoint.now.timestamp() if grants else clock.now().timestamp()
 
 
 def large_bytes_of(payload: bytes) -> int:

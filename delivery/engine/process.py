@@ -13,7 +13,6 @@ import structlog
 from celery.worker import state as worker_state
 from django.conf import settings
 from django.db import close_old_connections
-from django.utils import timezone
 
 from delivery.engine.claiming import Claimer
 from delivery.engine.drain import Drain, DrainReport
@@ -22,6 +21,7 @@ from delivery.engine.transport.resolver import Resolver, ResolverConfig
 from delivery.engine.transport.transfer import Transfers
 from delivery.engine.wake import wake
 from delivery.maintenance import partitions
+from kernel import clock
 from kernel.network.openings import Openings
 
 OTHER_FILES = 128  # database, broker, name lookups, the interpreter's own
@@ -58,7 +58,7 @@ def _kept() -> tuple[Transfers, Claimer]:
     """Made anew for every thread: libcurl's handles stay with the thread that made them."""
     global _standing
     if _standing is None or _standing[0] != threading.get_ident():
-        partitions.ensure(now=timezone.now())
+        partitions.ensure(now=clock.now())
         # What stands by now stands for good, and a delivery's objects die by their counts: the collector would only
         # walk the hundreds in the air again and again.
         gc.collect()

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from django.utils import timezone
-
 from delivery.engine.sql import execute
 from delivery.policy.retry import Schedule
 from delivery.states import AWAITS_TURN
+from kernel import clock
 
 LONGEST_WAIT = timedelta(days=9)  # a custom delay of 7 days, its jitter, and the attempt itself
 DELAYS_LISTED = 24
@@ -148,7 +147,7 @@ def hasten(endpoint_id: int, schedule: Schedule, *, after: int = 0, most: int = 
         "awaits_turn": AWAITS_TURN,
         "after": after,
         "most": most,
-        "since": timezone.now() - LONGEST_WAIT,
+        "since": clock.now() - LONGEST_WAIT,
     }
     row = execute(_HASTEN, parameters).fetchone()
     last, seen, moved = row if row is not None else (None, 0, 0)

@@ -6,6 +6,7 @@ from django.db.models import Case, F, Q, Value, When
 from delivery.models.endpoints import Endpoint
 from delivery.models.events import Event
 from delivery.states import AWAITS_TURN, State
+from kernel.clock import CreatedAt
 
 
 class Delivery(models.Model):
@@ -42,7 +43,7 @@ class Delivery(models.Model):
         "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="replays", db_index=False
     )
     is_replay = models.BooleanField(default=False)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = CreatedAt()
     delivered_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True, help_text="When it became final.")
 

@@ -15,6 +15,7 @@ from delivery.states import (
     RetryProfile,
     SignatureScheme,
 )
+from kernel.clock import CreatedAt, UpdatedAt
 from kernel.secrets import EncryptedJSONField, EncryptedTextField
 
 
@@ -116,8 +117,8 @@ class Endpoint(models.Model):
         db_persist=True,
     )
     version = models.PositiveIntegerField(default=1, editable=False, help_text="Counts changes; engines cache by it.")
-    created_at = models.DateTimeField(auto_now_add=True)
-    updated_at = models.DateTimeField(auto_now=True)
+    created_at = CreatedAt()
+    updated_at = UpdatedAt()
 
     class Meta:
         ordering = ["-id"]

@@ -3,6 +3,8 @@
 from django.db import models
 from django.db.models import Q
 
+from kernel.clock import CreatedAt
+
 
 class Event(models.Model):
     """An immutable fact. `payload` holds the exact bytes that are signed and sent; `uid` is the `webhook-id`."""
@@ -16,7 +18,7 @@ class Event(models.Model):
     caller = models.CharField(max_length=80, blank=True)
     delivery_count = models.PositiveIntegerField(default=0, help_text="Deliveries made when it was recorded.")
     occurred_at = models.DateTimeField()
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = CreatedAt()
 
     class Meta:
         ordering = ["-id"]

@@ -7,12 +7,11 @@ from django.contrib import admin
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.utils import timezone
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from kernel import audit
+from kernel import audit, clock
 from kernel.admin.bases import ListedFiltersAdmin
 from kernel.admin.confirm import actor_of, run_verb
 from kernel.admin.forms import OnlyChangesAdmin
@@ -82,7 +81,7 @@ class ApiKeyAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
     def status(self, obj: ApiKey) -> str:
         if obj.revoked_at:
             return "revoked"
-        return "live" if obj.is_live(timezone.now()) else "expired"
+        return "live" if obj.is_live(clock.now()) else "expired"
 
     @display(description="May")
     def scope_words(self, obj: ApiKey) -> str:
@@ -122,7 +121,7 @@ class ApiKeyAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
 
         def act(actor: str, cleaned: dict[str, Any]) -> str:
             with transaction.atomic():
-                ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=timezone.now())
+                ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=clock.now())
                 audit.record(actor, "revoke", "api_key", [key.pk], cleaned["reason"], user=request.user)
             return f"The key {key.name} is revoked; whoever uses it is refused from now on."
 

@@ -7,11 +7,11 @@ from functools import wraps
 from typing import Any
 
 from django.db import OperationalError, connection, transaction
-from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 
+from kernel import clock
 from kernel.api.problems import BadInput, Conflict, Unprocessable
 from kernel.auth import caller_of
 from kernel.models import IDEMPOTENCY_WINDOW, IdempotencyRecord
@@ -55,7 +55,7 @@ def idempotent(handler: Callable[..., Response]) -> Callable[..., Response]:
 
 def _reserve(identity: dict[str, Any], digest: str) -> IdempotencyRecord | None:
     """Insert our row; returns the earlier record if there is one. A twin in progress is waited for, two seconds."""
-    IdempotencyRecord.objects.filter(**identity, created_at__lt=timezone.now() - IDEMPOTENCY_WINDOW).delete()
+    IdempotencyRecord.objects.filter(**identity, created_at__lt=clock.now() - IDEMPOTENCY_WINDOW).delete()
     try:
         with connection.cursor() as cursor:
             cursor.execute(f"SET LOCAL lock_timeout = '{WAIT}'")

@@ -55,12 +55,11 @@ def hold(broker: Broker, waker: Wakeups) -> None:
     assert broker.was_called.wait(SECONDS)
 
 
-def test_a_wake_up_is_a_message_that_expires_soon(broker, waker):
+def test_a_wake_up_is_a_message_that_is_good_for_two_looks_of_beat(broker, waker):
     waker.ring(DRAIN)
     waker.let_out(SECONDS)
-    assert broker.sent == [
-        {"name": "delivery.drain", "expires": wakeups.EXPIRES_SECONDS, "retry": False, "ignore_result": True}
-    ]
+    options = {"expires": 10, "at_most": 100, "retry": False, "ignore_result": True}
+    assert broker.sent == [{"name": "delivery.drain", **options}]
 
 
 def test_what_rings_while_one_is_on_its_way_is_one_message_more(broker, waker):

@@ -9,12 +9,11 @@ from django import forms
 from django.contrib import admin
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from kernel import audit
+from kernel import audit, clock
 from kernel.admin.actions import Action, on_one
 from kernel.admin.bases import ListedFiltersAdmin
 from kernel.admin.confirm import actor_of
@@ -51,7 +50,7 @@ RESUME = Action(
     "tasks.pause_kind",
     ("Waiting tasks of this kind start at once.",),
     _resume,
-    why_not=lambda policy: "" if labels.why_held(policy, timezone.now()) else "It runs by now.",
+    why_not=lambda policy: "" if labels.why_held(policy, clock.now()) else "It runs by now.",
 )
 
 
@@ -123,11 +122,11 @@ class KindPolicyAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
     def switch(self, obj: KindPolicy) -> str:
         if obj.is_paused:
             return "paused"
-        return "held" if labels.why_held(obj, timezone.now()) else "running"
+        return "held" if labels.why_held(obj, clock.now()) else "running"
 
     @display(description="Why nothing starts")
     def held_words(self, obj: KindPolicy) -> str:
-        return labels.why_held(obj, timezone.now()) or "Tasks start as they come."
+        return labels.why_held(obj, clock.now()) or "Tasks start as they come."
 
     @display(description="Provider", ordering="provider")
     def provider_words(self, obj: KindPolicy) -> str:

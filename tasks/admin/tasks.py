@@ -9,12 +9,12 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from unfold.contrib.filters.admin import RangeDateTimeFilter
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 
+from kernel import clock
 from kernel.admin.actions import Action, on_one, on_selection
 from kernel.admin.bases import KeptAdmin
 from tasks import kinds, providers
@@ -216,7 +216,7 @@ class TaskAdmin(KeptAdmin):
 
 def _panel(task: Task, request: HttpRequest) -> dict[str, Any]:
     """Everything the page shows, in words."""
-    now = timezone.now()
+    now = clock.now()
     jobs = list(task.jobs.order_by("-id")[:JOBS_SHOWN])
     policy = KindPolicy.objects.filter(kind=task.kind).first()
     shows = request.user.has_perm("tasks.view_payload_task")

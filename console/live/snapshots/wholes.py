@@ -3,13 +3,12 @@
 from datetime import datetime
 from typing import Any
 
-from django.utils import timezone
-
 from console import figures
 from console.live.snapshots.objects import batch_row
 from console.live.topics import Topic
 from console.models import Alert
 from delivery import stats as delivery_stats
+from kernel import clock
 from tasks.models import Batch
 from tasks.reading import stats as task_stats
 
@@ -17,7 +16,7 @@ BATCHES_SHOWN = 8
 
 
 def stats(topic: Topic) -> tuple[None, dict[str, Any]]:
-    return None, stats_data(timezone.now(), dict(topic.filter).get("side"))
+    return None, stats_data(clock.now(), dict(topic.filter).get("side"))
 
 
 def stats_data(now: datetime, side: str | None = None) -> dict[str, Any]:

@@ -49,12 +49,12 @@ class Command(BaseCommand):
             user.save(update_fields=["email"])
 
     def make_key(self) -> None:
-        from django.utils import timezone
+        from kernel import clock
 
         token = settings.DEMO_API_KEY
         if not token:
             raise CommandError("Set DEMO_API_KEY.")
-        if find_key(token, timezone.now()) is None:
+        if find_key(token, clock.now()) is None:
             ApiKey.objects.filter(is_demo=True).delete()
             create_key("Demo key", list(Scope.values), is_demo=True, token=token)
 

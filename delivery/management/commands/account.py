@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
-from django.utils import timezone
 
 from delivery.maintenance.accounting import Account, account
+from kernel import clock
 from kernel.management.arguments import day
 
 FIGURES = ("recorded", "delivered", "waiting", "held", "dead", "discarded", "unmatched", "difference")
@@ -25,7 +25,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        result = account(options["day"] or timezone.now().date(), options["subscriber"])
+        result = account(options["day"] or clock.now().date(), options["subscriber"])
         if options["json"]:
             self._json(result)
         elif options["csv"]:

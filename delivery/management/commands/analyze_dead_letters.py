@@ -5,9 +5,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
-from django.utils import timezone
 
 from delivery.dead_letters import analyze
+from kernel import clock
 from kernel.management.arguments import whole
 
 
@@ -20,7 +20,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        findings = analyze(options["hours"], timezone.now(), options["subscriber"])
+        findings = analyze(options["hours"], clock.now(), options["subscriber"])
         if options["json"]:
             found = [finding.as_dict() for finding in findings]
             self.stdout.write(json.dumps({"hours": options["hours"], "endpoints": found}, cls=DjangoJSONEncoder))

@@ -7,9 +7,9 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
-from django.utils import timezone
 
 from delivery.maintenance import partitions, retention
+from kernel import clock
 
 
 class Command(BaseCommand):
@@ -20,7 +20,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        now = timezone.now()
+        now = clock.now()
         pruned = retention.prune(now=now, budget_seconds=3600, dry_run=options["dry_run"])
         dropped: list[str] = []
         if not options["dry_run"]:

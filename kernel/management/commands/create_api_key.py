@@ -6,9 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
-from django.utils import timezone
 
-from kernel import audit
+from kernel import audit, clock
 from kernel.auth import Scope, create_key
 from kernel.management.arguments import short, whole
 
@@ -41,7 +40,7 @@ class Command(BaseCommand):
             except ValueError as error:
                 raise CommandError(str(error)) from None
             if options["expires_days"]:
-                key.expires_at = timezone.now() + timedelta(days=options["expires_days"])
+                key.expires_at = clock.now() + timedelta(days=options["expires_days"])
                 key.save(update_fields=["expires_at"])
             audit.record("command", "create", "api_key", [key.pk], detail={"scopes": key.scopes})
         if options["json"]:

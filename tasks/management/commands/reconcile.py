@@ -5,9 +5,8 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand
-from django.utils import timezone
 
-from kernel import correlation
+from kernel import clock, correlation
 from tasks.external.reconcile import ReconcileReport, reconcile
 
 SHOWN = 50
@@ -23,7 +22,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Exit code 1 where a provider could not be asked."""
         with correlation.bind(None):
-            report = reconcile(timezone.now(), dry_run=options["dry_run"], force=True)
+            report = reconcile(clock.now(), dry_run=options["dry_run"], force=True)
         if options["json"]:
             self.stdout.write(json.dumps(report.shown(), ensure_ascii=False, default=str))
         else:

@@ -3,13 +3,14 @@
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
 import requests  # noqa: TID251 - its types; the session is the guarded one
 from django.conf import settings
 
+from kernel import clock
 from kernel.network.http import CallFailed, provider_session
 from kernel.parsing import HostileJSON, tolerant_loads
 from tasks.providers import answers, results
@@ -180,7 +181,7 @@ def _problem(answer: requests.Response, purpose: Call) -> ProviderError | None:
         purpose,
         words,
         headers=answer.headers,
-        now=datetime.now(UTC),
+        now=clock.now(),
         nothing_done=_NOTHING_DONE,
     )
 
