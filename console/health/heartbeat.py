@@ -62,7 +62,7 @@ def clocks_off() -> list[tuple[str, float]]:
     most = round(clock.OFF_SECONDS * 1000)
     rows = Heartbeat.objects.filter(seen_at__gte=Now() - FRESH, clock_ahead_ms__isnull=False)
     rows = rows.exclude(clock_ahead_ms__range=(-most, most)).order_by("process")
-    return [(process, ms / 1000) for process, ms in rows.values_list("process", "clock_ahead_ms")]
+    return [(process, (ms or 0) / 1000) for process, ms in rows.values_list("process", "clock_ahead_ms")]
 
 
 def last_seen(role: str) -> Any:
