@@ -14,27 +14,30 @@ from django.conf import settings
 from config import asgi
 from config.environment import VARIABLES
 from config.server import BoundedProtocol as Server
-from console.health import heartbeat
-from console.live import consumers, hub, topics, viewers
+from console.health import heartbeat, schedule
+from console.live import consumers, hub, looks, topics, viewers
+from console.live import shares as live_shares
 from console.operations import filters, plan
 from console.operations import sets as operation_sets
 from delivery import dead_letters, endpoint_rules, endpoint_secrets, latency, replays
 from delivery.engine import attempts, claiming, shares, verdicts
-from delivery.engine.transport import handles, messages
+from delivery.engine.transport import handles, messages, resolver
 from delivery.models import Endpoint, Event
-from delivery.policy import breaker, headers, retry, signing
-from kernel import audit, correlation, counting, exact_numbers, parsing
+from delivery.policy import breaker, headers, postback, quotas, retry, signing
+from kernel import audit, clock, correlation, counting, exact_numbers, parsing
 from kernel import models as kernel_models
 from kernel.admin import actions, bases
 from kernel.api import idempotency, pages, problems
 from kernel.network import http, retry_after
-from kernel.web import lanes, log_in
+from kernel.web import lanes, log_in, weights
 from tasks import models, schedules, submit
 from tasks.api import refusals as task_refusals
 from tasks.engine import lifecycle, unit_of_work
-from tasks.external import fetching, reconcile, starting
+from tasks.external import fetching, kept, reconcile, starting
 from tasks.kinds import acceptance, file_import
+from tasks.kinds import rows as task_rows
 from tasks.providers.sandbox import client, payloads
+from tasks.reading import bodies
 from webhooks import inbox, judging, refusals, schemes
 
 
@@ -124,7 +127,10 @@ SECTIONS: tuple[Section, ...] = (
     Section(
         "API",
         (
-            Limit("body of a request", size(settings.DATA_UPLOAD_MAX_MEMORY_SIZE), "413"),
+            *(Limit(f"body of a request below `{path}`", size(most), "413 `too_large`") for path, most in settings.BODY_CAPS.items() if path != "/webhooks/"),
+            Limit("large bodies worked on at once, by process", size(weights.BYTES_AT_ONCE), "wait; a larger one goes alone"),
+            Limit("a body that does not count as large", size(weights.SMALL_BYTES), "counts"),
+            Limit("reading for one page, list or answer", time(default("READ_SECONDS")), "503 `query_too_slow`", "READ_SECONDS"),
             Limit("fields of a form", count(settings.DATA_UPLOAD_MAX_NUMBER_FIELDS), "400"),
             Limit("objects and lists inside one another, in all JSON that comes in", count(parsing.MAX_DEPTH), "400"),
             Limit("digits of a whole number", count(exact_numbers.MAX_INT_DIGITS), "400"),
@@ -167,6 +173,11 @@ SECTIONS: tuple[Section, ...] = (
             Limit("reference", count(submit.MAX_REFERENCE, "characters"), "400"),
             Limit("subscriber", count(submit.MAX_SUBSCRIBER, "characters"), "400"),
             Limit("generated email: subject and body", f"{acceptance.MAX_SUBJECT:,} and {acceptance.MAX_BODY:,} characters", "the result is not accepted"),
+            Limit("input or result shown with its task", size(bodies.INLINE_BYTES), "null, with the address that streams it"),
+            Limit("inputs and results of one page of a list", size(bodies.LIST_BYTES), "null, with the address"),
+            Limit("parts of a download", f"{bodies.PARTS_AT_ONCE} of {size(bodies.PART_BYTES)} at once", "the next part; above " + size(bodies.SPOOL_BYTES) + " it waits in a file"),
+            Limit("results read at once for a report or a chain", f"{task_rows.ROWS_AT_ONCE:,} rows, {size(task_rows.BYTES_AT_ONCE)}", "the next part"),
+            Limit("kind: attempts, tasks at once, starts a minute, time of one attempt", f"{models.MAX_ATTEMPTS:,}; {models.MAX_CONCURRENCY:,}; {models.MAX_RATE_PER_MINUTE:,}; {time(models.MAX_TIMEOUT_SECONDS)}", "refused on saving"),
             Limit("leases of a task that may expire in a row", count(lifecycle.MAX_RESCUES), "dead letter"),
             Limit("single tasks told to live pages at once", count(unit_of_work.MAX_TOPICS), "the pages' own look finds them"),
             Limit("slots of a schedule made in one tick", count(schedules.MOST_SLOTS), "the next ticks make them"),
@@ -183,12 +194,20 @@ SECTIONS: tuple[Section, ...] = (
             Limit("bad answers in a row for a result", count(fetching.BAD_ANSWERS), "the attempt fails: `result_rejected`"),
             Limit("fetches of one result", count(fetching.FETCH_LIMIT), "the task fails for good: `fetch_failed`"),
             Limit("polls in a row that miss a job", count(reconcile.MISSES), "the job is lost"),
+            Limit("an answer, unpacked", size(http.MAX_BODY_BYTES), "`result_too_large` for a result, once"),
+            Limit("bytes kept of a result that cannot be used", size(kept.KEPT_BYTES), "cut, and said so"),
+            Limit("unclear answers to one start", count(lifecycle.MAX_UNANSWERED), "dead letter `start_unanswered`"),
             Limit("a part of an answer read at once", size(http.CHUNK_BYTES), "the next part"),
         ),
     ),
     Section(
         "Events and replays",
         (
+            Limit("bytes of an event, as it is sent", size(default("EVENT_MAX_BYTES")), "400 `event_too_large`", "EVENT_MAX_BYTES"),
+            Limit("events of one call", count(quotas.EVENTS_PER_CALL), "400"),
+            Limit("deliveries that one call makes", count(default("DELIVERIES_PER_CALL")), "400 `too_many_deliveries`, which says how many fit", "DELIVERIES_PER_CALL"),
+            Limit("ids and types of a replay", f"{quotas.REPLAYED_IDS:,} and {quotas.REPLAYED_TYPES:,}", "400"),
+            Limit("one payload read by a replay", size(replays.READ_MOST), "the database looks into it"),
             Limit("type", letters(Event, "type"), "400"),
             Limit("uid", letters(Event, "uid"), "400"),
             Limit("deliveries made by one replay", count(replays.MOST), "the answer says where to go on"),
@@ -198,7 +217,14 @@ SECTIONS: tuple[Section, ...] = (
     Section(
         "Endpoints",
         (
+            Limit("endpoints of a subscriber", count(default("ENDPOINTS_PER_SUBSCRIBER")), "409 `too_many_endpoints`", "ENDPOINTS_PER_SUBSCRIBER"),
             Limit("name", letters(Endpoint, "name"), "400"),
+            Limit("URL, rendered or not", count(quotas.MAX_URL, "characters"), "400 `too_long`; of a rendered one, a dead letter"),
+            Limit("event types, each", f"{quotas.MAX_EVENT_TYPES:,} of {quotas.MAX_EVENT_TYPE:,} characters", "400 `too_many`, `too_long`"),
+            Limit("own delays; own codes to retry", f"{quotas.MAX_DELAYS} and {quotas.MAX_TRANSIENT_CODES}", "400 `too_many`"),
+            Limit("CA or client certificate, each", f"{size(quotas.MAX_PEM)}, {quotas.MAX_CERTIFICATES} certificates", "400 `too_long`"),
+            Limit("phrases of a body rule", count(endpoint_rules.MAX_PHRASES), "400 `bad_body_rule`"),
+            Limit("rendered body of a postback", size(postback.MAX_BODY_BYTES), "reckoned before it is made: a dead letter `too_large`; a preview 400"),
             Limit("template of a postback's body", size(endpoint_rules.MAX_TEMPLATE), "400 `too_long`"),
             Limit("body rule", count(endpoint_rules.MAX_BODY_RULE, "characters"), "400 `bad_body_rule`"),
             Limit("own headers", f"{headers.MAX_HEADERS}, together {size(headers.MAX_BYTES)}", "400 `too_many`, `too_long`"),
@@ -217,6 +243,7 @@ SECTIONS: tuple[Section, ...] = (
             Limit("a payload that does not count as large", size(claiming.SMALL_BYTES), "counts"),
             Limit("one subscriber's part, times what is left free", f"{shares.QUICK_TIMES_FREE} of the quick room, {shares.WAITING_TIMES_FREE} of the waiting one", "wait, while others go"),
             Limit("of one endpoint in one claim", count(claiming.ROWS_WANTED), "the next claim"),
+            Limit("addresses of a name that are tried", count(resolver.MAX_ADDRESSES), "the rest is left out"),
             Limit("headers of an answer", size(handles.MAX_HEADER_BYTES), "the rest is not kept, and said so"),
             Limit("body of an answer that is read", size(messages.TransferConfig().read_bytes), "the connection is cut; the status counts"),
             Limit("body of an answer that is kept", size(attempts.HEAD_BYTES), "cut, and said so"),
@@ -240,12 +267,17 @@ SECTIONS: tuple[Section, ...] = (
     Section(
         "Live pages",
         (
-            Limit("topics of a socket", count(consumers.MAX_TOPICS), f"refused, {consumers.TOO_MANY}"),
-            Limit("sockets of a viewer, by process", count(consumers.MAX_SOCKETS), f"closed, {consumers.TOO_MANY}"),
+            Limit("topics of a socket", count(live_shares.MAX_TOPICS_OF_SOCKET), "refused `too_many_topics`; what is followed stays"),
+            Limit("different topics of a viewer, by process", count(live_shares.MAX_TOPICS_OF_VIEWER), "refused `too_many_topics`"),
+            Limit("names for one topic on one socket", count(consumers.MAX_NAMES), "refused"),
+            Limit("sockets of a viewer, by process", count(live_shares.MAX_SOCKETS_OF_VIEWER), "closed, 4429 `too_many_sockets`"),
+            Limit("sockets of a process, and of strangers among them", f"{live_shares.MAX_SOCKETS_OF_PROCESS:,} and {live_shares.MAX_STRANGERS:,}", "refused at the handshake"),
+            Limit("look-ups of who it is that wait", f"{looks.MAX_WAITING:,}, each {time(looks.LOOK_SECONDS)}", "refused `unavailable`"),
+            Limit("one statement of a topic's read", time(hub.READ_SECONDS), "`query_too_slow`, tried again later"),
             Limit("a message", size(consumers.MAX_MESSAGE), "closed"),
             Limit("refused messages of a socket", count(consumers.MAX_REFUSALS), "closed"),
             Limit("name of a topic", count(topics.MAX_LENGTH, "characters"), "refused"),
-            Limit("time for saying who one is", time(consumers.LOGIN_SECONDS), f"closed, {consumers.UNAUTHENTICATED}"),
+            Limit("time for saying who one is", time(consumers.LOGIN_SECONDS), "closed, 4401"),
             Limit("life of a token", time(viewers.MAX_TOKEN_LIFE), "no longer"),
             Limit("reads of one topic", f"one in {time(hub.MIN_GAP_SECONDS)}, at the latest every {time(hub.LOOK_SECONDS)}", "wait"),
             Limit("reads at once, by process", count(hub.READERS), "wait"),
@@ -255,6 +287,8 @@ SECTIONS: tuple[Section, ...] = (
     Section(
         "Operations, admin, audit",
         (
+            Limit("wait of a row of beat's schedule", time(schedule.LONGEST_WAIT), "refused on saving; passed over, with an alert"),
+            Limit("a host's clock against the database's", time(clock.OFF_SECONDS), "alert `clock_off`"),
             Limit("ids of a filter", count(filters.MAX_IDS), "400"),
             Limit("ids of one part of a written set", count(operation_sets.PART), "the next part"),
             Limit("rows of a canary", count(plan.CANARY), "the rest waits for it"),

@@ -31,6 +31,9 @@ RESUME_REDRIVES_MOST = 1_000
 STREAK_REACHES_BACK = timedelta(days=1)
 SLOW_DAYS = 3
 SLOW_MOST_A_DAY = 5
+# Whose outcome says that the receiver was not there, and whose that we were not able: no pattern of theirs then.
+NOT_REACHED = (Outcome.TIMEOUT, Outcome.CONNECTION, Outcome.DNS, Outcome.SERVER_ERROR)
+NOT_THEIRS = ("poison", Outcome.RESCUED, Outcome.OWN_FAULT, Outcome.BLOCKED, FIELD_MISSING, "held_too_long")
 
 _ACCIDENTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"https?://\S+", re.I), "<url>"),
@@ -291,9 +294,9 @@ def _finding(row: dict[str, Any], rows: QuerySet[Delivery]) -> Finding:
     error = _most_common(rows.exclude(last_error=""), "last_error") or ""
     code = _most_common(rows.exclude(last_status_code=None), "last_status_code")
     is_kept = row["endpoint__deleted_at"] is not None  # what would help a live endpoint helps it no more
-    looked_at = () if is_kept else (_cluster(rows), _status(rows, row["count"]), _slow(rows))
-    found = dict(pattern for pattern in looked_at if pattern)
     outcome = _most_common(rows, "last_outcome") or ""
+    looks = () if is_kept or outcome in NOT_THEIRS else (_cluster(rows), _status(rows, row["count"]), _slow(rows))
+    found = dict(pattern for pattern in looks if pattern)
     return Finding(
         endpoint=row["endpoint_id"],
         endpoint_name=row["endpoint__name"],
@@ -316,7 +319,8 @@ def _most_common(rows: QuerySet[Delivery], field: str) -> Any:
 
 
 def _cluster(rows: QuerySet[Delivery]) -> tuple[str, str] | None:
-    hour = rows.order_by().values(hour=TruncHour("finished_at")).annotate(n=Count("id")).order_by("-n").first()
+    down = rows.filter(last_outcome__in=NOT_REACHED)
+    hour = down.order_by().values(hour=TruncHour("finished_at")).annotate(n=Count("id")).order_by("-n").first()
     if hour is None or hour["n"] < CLUSTER_COUNT:
         return None
     return "cluster", (

@@ -47,11 +47,6 @@ def now() -> datetime:
     return datetime.now(UTC) if reading is None else reading.time_at(time.monotonic())
 
 
-def host_is_ahead_by() -> float | None:
-    """Seconds by which this host's clock is ahead of the database's (negative: behind); None where it is not known."""
-    return None if _reading is None else (datetime.now(UTC) - now()).total_seconds()
-
-
 def measure() -> Reading:
     """Ask the database now. Raises what the connection raises."""
     connection.ensure_connection()

@@ -17,6 +17,8 @@ from kernel import clock
 class Entry(ModelEntry):  # type: ignore[misc]
     """An entry of the schedule that is due by our clock."""
 
+    last_run_at: datetime | None
+
     def __init__(self, model: Any, app: Any = None) -> None:
         super().__init__(model, app=app)
         zone = getattr(self.schedule, "tz", None)

@@ -138,3 +138,23 @@ def test_an_empty_text_in_a_filter_means_exactly_empty():
     assert [row.endpoint for row in dead_letters.dead_letters(subscriber="")] == [own]
     assert not dead_letters.dead_letters(outcome="").exists()
     assert not dead_letters.dead_letters(group="").exists()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("outcome", ["poison", "own_fault", "blocked", "held_too_long"])
+def test_what_was_our_fault_is_not_told_as_the_endpoints(outcome):
+    ours = factories.endpoint()
+    for _ in range(50):
+        factories.delivery(ours, state="dead_letter", last_outcome=outcome, finished_at=NOW, attempt_count=5)
+    (found,) = dead_letters.analyze(100, NOW + timedelta(minutes=1))
+    assert found.patterns == [] and len(found.advice) == 1
+    assert "was down" not in found.advice[0] and "intermittent" not in found.advice[0]
+
+
+@pytest.mark.django_db
+def test_fifty_refusals_in_an_hour_are_no_endpoint_that_was_down():
+    picky = factories.endpoint()
+    for _ in range(50):
+        factories.delivery(picky, state="dead_letter", last_outcome="rejected", last_status_code=422, finished_at=NOW)
+    (found,) = dead_letters.analyze(100, NOW + timedelta(minutes=1))
+    assert "cluster" not in found.patterns

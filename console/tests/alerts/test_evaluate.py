@@ -267,3 +267,31 @@ def test_a_moments_fault_of_ours_is_no_alert():
     )
     evaluate.evaluate(now)
     assert not opened("own_fault").exists()
+
+
+def beats(process, ahead_ms, seen=timedelta(0)):
+    now = timezone.now()
+    role = process.partition("@")[0]
+    Heartbeat.objects.create(
+        role=role, process=process, seen_at=now - seen, started_at=now - seen, clock_ahead_ms=ahead_ms
+    )
+
+
+def test_a_clock_more_than_five_seconds_off_is_told_by_host_and_process_and_by_how_much():
+    beats("web@good:1", 4_999)
+    beats("web@old:1", None)
+    beats("tasks@fast:7", 15_000)
+    beats("delivery@fast:8", 14_000)
+    beats("beat@slow:9", -3_600_000)
+    beats("web@gone:3", 99_000, seen=timedelta(minutes=5))
+    evaluate.evaluate(timezone.now())
+    rows = {row.subject: row for row in opened("clock_off")}
+    assert {name: row.title for name, row in rows.items()} == {
+        "host:fast": "The clock of fast is 15 s ahead",
+        "host:slow": "The clock of slow is 60 min behind",
+    }
+    assert "delivery@fast:8 (14 s ahead), tasks@fast:7 (15 s ahead)" in rows["host:fast"].detail
+    assert rows["host:slow"].value == -3600
+    Heartbeat.objects.update(clock_ahead_ms=10)
+    evaluate.evaluate(timezone.now())
+    assert not opened("clock_off").exists()

@@ -10,6 +10,7 @@ from django.test import Client
 from console.health import checks as health
 from console.health import heartbeat
 from console.models import Heartbeat
+from kernel import clock
 
 pytestmark = pytest.mark.django_db
 
@@ -131,3 +132,23 @@ def test_stats_has_the_keys_of_the_specification(key):
     assert asked | {"delivered_last_hour", "avg_delivery_ms_last_hour"} <= set(row)
     assert asked | {"succeeded_last_hour", "avg_task_ms_last_hour"} <= set(row["tasks"])
     json.dumps(row)
+
+
+def test_a_clock_that_is_off_is_told_names_no_host_and_keeps_nobody_out_of_service():
+    for role in ("delivery", "tasks", "beat"):
+        heartbeat.beat_once(role)
+    assert ready()[2].json()["checks"]["clocks"]["detail"] == "all within 5 s of the database's"
+    Heartbeat.objects.filter(role="tasks").update(clock_ahead_ms=-15_000, process="tasks@secret-host:1")
+    status, _checks, answer = ready()
+    words = answer.json()["checks"]["clocks"]["detail"]
+    assert status == 200 and words == "The clock of 1 process is 15 s behind. The alert clock_off names the host."
+    assert "secret-host" not in answer.content.decode()
+
+
+def test_a_heartbeat_says_how_far_the_hosts_clock_is_off(monkeypatch):
+    heartbeat.beat_once("web")
+    assert abs(Heartbeat.objects.get().clock_ahead_ms) < 60_000
+    off = clock.Reading(clock.now(), 0.0, 15.2, 0.001)
+    monkeypatch.setattr(clock, "measure", lambda: off)
+    heartbeat.beat_once("web")
+    assert Heartbeat.objects.get().clock_ahead_ms == 15_200
