@@ -7,7 +7,7 @@ from celery import current_app
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from config.beat import AGAIN_SECONDS, Scheduler
-from console.health import schedule
+from console.health import schedule, ticks
 from console.tests.health.test_schedule import WRONG, row
 
 pytestmark = pytest.mark.django_db
@@ -25,6 +25,11 @@ def test_a_row_that_cannot_be_read_is_passed_over_and_the_others_run(beat, wrong
     assert one.name not in names
     assert len(names) == len(schedule.OURS)
     assert PeriodicTask.objects.get(pk=one.pk).enabled  # nobody switched it off behind the operator's back
+
+
+def test_it_goes_by_the_databases_clock(beat):
+    assert beat.Entry is ticks.Entry
+    assert isinstance(beat.Changes, ticks.Changes)
 
 
 def test_so_is_an_interval_beyond_the_calendar_and_it_is_logged_once(beat, caplog):

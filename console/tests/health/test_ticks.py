@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from celery import current_app
 from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask, PeriodicTasks
-from django_celery_beat.schedulers import DatabaseScheduler
 
 from console.health import ticks
 from kernel import clock
@@ -17,11 +16,6 @@ pytestmark = pytest.mark.django_db
 def every_minute():
     every = IntervalSchedule.objects.create(every=60, period="seconds")
     return PeriodicTask.objects.create(name="mine", task="tasks.start", interval=every)
-
-
-def test_the_scheduler_that_the_command_names_uses_it():
-    assert DatabaseScheduler.Entry is ticks.Entry
-    assert isinstance(DatabaseScheduler.Changes, ticks.Changes)
 
 
 def test_an_entry_is_due_by_our_clock(every_minute, monkeypatch):
