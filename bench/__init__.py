@@ -47,6 +47,7 @@ class Topology:
         self.settings = {
             **process_table.settings(self.addresses, secrets_of(data), servers.urls, {}),
             "LOG_LEVEL": "WARNING",
+            "DELIVERY_ALLOWED_NETWORKS": "*@127.0.0.0/8",  # receivers of many subscribers
             "PROVIDER_ALLOWED_NETWORKS": "127.0.0.0/8",
         }
         self.env = process_table.environment(self.settings, os.environ)

@@ -16,8 +16,6 @@ from kernel.web.bodies import CappedBodies  # noqa: E402
 from kernel.web.forwarded import ForwardedByProxies  # noqa: E402
 from kernel.web.lanes import Lane, Lanes  # noqa: E402
 
-CAPS = {"/webhooks/": settings.INBOUND_MAX_BYTES, "/": settings.DATA_UPLOAD_MAX_MEMORY_SIZE}
-
 LOG_IN_PLACES = 2
 KEPT_FREE = 2  # connections for inbound webhooks, whatever else goes on; the pool also serves live pages and heartbeat
 
@@ -33,7 +31,7 @@ def _lanes() -> dict[str, Lane | None]:
 application = ForwardedByProxies(
     ProtocolTypeRouter(
         {
-            "http": CappedBodies(Lanes(django_application, _lanes()), CAPS),
+            "http": CappedBodies(Lanes(django_application, _lanes()), settings.BODY_CAPS),
             "websocket": websocket_application,
             "lifespan": lifespan_application,
         }

@@ -64,7 +64,9 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("DEBUG", "Django's debug pages. Refused in production.", "0"),
     Variable(
         "DELIVERY_ALLOWED_NETWORKS",
-        "Comma-separated private networks that deliveries may reach, e.g. 127.0.0.0/8 for a listener on this machine.",
+        "Comma-separated private networks that deliveries may reach, e.g. 127.0.0.0/8 for a listener on this machine, "
+        "or 10.20.0.0/16:8443 at that port alone. They serve the operators' own endpoints; acme@10.20.0.7/32:8000-8099 "
+        "those of subscriber acme, *@10.20.0.0/16:8443 everybody's.",
     ),
     Variable("DELIVERY_PROXY_URL", "Egress proxy (HTTP CONNECT) for all deliveries.", secret=True),
     Variable(
@@ -89,8 +91,32 @@ VARIABLES: tuple[Variable, ...] = (
         "Bytes of large payloads (each above 64 KiB) one delivery worker holds at once; a larger one goes alone.",
         str(64 * 1024 * 1024),
     ),
-    Variable("PROVIDER_ALLOWED_NETWORKS", "Comma-separated private networks that job providers may live in."),
+    Variable(
+        "EVENT_MAX_BYTES",
+        "Largest event that a caller may publish, as it is sent; what is stored already is sent whatever it has.",
+        str(256 * 1024),
+    ),
+    Variable("ENDPOINTS_PER_SUBSCRIBER", "Endpoints that one subscriber may have, the operators too.", "50"),
+    Variable(
+        "DELIVERIES_PER_CALL",
+        "Deliveries (events times the endpoints that want them) that one call which publishes several events may make.",
+        "10000",
+    ),
+    Variable(
+        "PROVIDER_ALLOWED_NETWORKS",
+        "Comma-separated private networks that job providers may live in, with ports or without: 10.20.0.0/16:8443.",
+    ),
     Variable("INBOUND_MAX_BYTES", "Largest provider webhook that is accepted.", str(5 * 1024 * 1024)),
+    Variable(
+        "INBOUND_REFUSED_BYTES_A_DAY",
+        "Most bytes of refused inbound calls that are stored for one source on one day; beyond, they are only counted.",
+        str(10 * 1024 * 1024),
+    ),
+    Variable(
+        "INBOUND_REFUSED_RETENTION_DAYS",
+        "Days that refused inbound calls are kept; never longer than EVENT_RETENTION_DAYS.",
+        "7",
+    ),
     Variable("LIVE_ALLOWED_ORIGINS", "Comma-separated other origins whose pages may open live views with a token."),
     Variable("ATTEMPT_RETENTION_DAYS", "Days that delivery attempts are kept.", "30"),
     Variable("EVENT_RETENTION_DAYS", "Days that delivered events, and the tasks' inbound events, are kept.", "30"),
@@ -144,6 +170,14 @@ def read_int(name: str) -> int:
         return int(value)
     except ValueError:
         raise ImproperlyConfigured(f"{name} must be a whole number, not {value!r}.") from None
+
+
+def read_positive(name: str) -> int:
+    """A whole number that counts something: a nought would not mean "no limit" but "nothing at all"."""
+    value = read_int(name)
+    if value < 1:
+        raise ImproperlyConfigured(f"{name} must be 1 or more, not {value}.")
+    return value
 
 
 def read_list(name: str) -> list[str]:

@@ -10,7 +10,8 @@ from django.core.exceptions import ImproperlyConfigured
 from config import environment as env
 from config import production
 from config.logs import logging_config
-from kernel.network.addresses import Network, parse_networks
+from kernel.network.addresses import parse_networks
+from kernel.network.openings import OPERATORS, Network, Opening, parse_openings
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION = "0.1.0"
@@ -130,6 +131,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "kernel.api.body_caps.RefuseLargeBodiesMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
@@ -198,8 +200,15 @@ SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_HTTPONLY = True
 X_FRAME_OPTIONS = "DENY"
 CSRF_TRUSTED_ORIGINS = [PUBLIC_BASE_URL] if PUBLIC_BASE_URL else []
-DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # the largest API body; inbound webhooks have their own, smaller cap
+DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # the largest body of all; most doors take less (BODY_CAPS)
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000  # a selection of ten thousand rows in the admin
+
+
+def _openings(name: str) -> list[Opening]:
+    try:
+        return list(parse_openings(env.read_list(name)))
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} must list networks: {error}.") from error
 
 
 TRUSTED_PROXIES = _networks("TRUSTED_PROXIES")
@@ -216,6 +225,7 @@ REST_FRAMEWORK = {
     "DEFAULT_FILTER_BACKENDS": ["kernel.filters.ExactFilters"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "kernel.api.negotiation.JsonForJson",
     "DEFAULT_PARSER_CLASSES": ["kernel.parsing.StrictJSONParser"],
     "EXCEPTION_HANDLER": "kernel.api.problems.exception_handler",
     "DATETIME_FORMAT": "iso-8601",
@@ -275,41 +285,66 @@ SPECTACULAR_SETTINGS = {
         "WaitReason": "delivery.states.WaitReason",
         "SignatureScheme": "delivery.states.SignatureScheme",
         "KindName": "tasks.kinds.KINDS",
-        "MapSearchKind": ["map_search"],
-        "EmailGenerationKind": ["email_generation"],
-        "ScoringKind": ["scoring"],
-        "BatchReportKind": ["batch_report"],
+        "AttemptOutcome": "delivery.policy.outcomes.Outcome",
+        "BreakerState": "delivery.states.BreakerState",
+        "RequestForm": "delivery.states.RequestForm",
+        "RetryProfile": "delivery.states.RetryProfile",
     },
+    "OAS_VERSION": "3.1.1",
     "POSTPROCESSING_HOOKS": [
+        "config.openapi.keep_constants",
         "drf_spectacular.hooks.postprocess_schema_enums",
         "kernel.api.openapi.tell_refusals",
+        "config.openapi.complete",
     ],
     "SWAGGER_UI_DIST": "SIDECAR",  # no CDN: the pages work on a closed network, under a strict CSP
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
 
 # Delivery engine
-DELIVERY_ALLOWED_NETWORKS = _networks("DELIVERY_ALLOWED_NETWORKS")
+DELIVERY_ALLOWED_NETWORKS = _openings("DELIVERY_ALLOWED_NETWORKS")
 DELIVERY_PROXY_URL = env.read("DELIVERY_PROXY_URL")
 DELIVERY_CANARY_NAME = env.read("DELIVERY_CANARY_NAME")
 DELIVERY_CA_FILE = env.read("DELIVERY_CA_FILE")
 DELIVERY_MAX_IN_FLIGHT = env.read_int("DELIVERY_MAX_IN_FLIGHT")
 DELIVERY_MAX_BYTES_IN_FLIGHT = env.read_int("DELIVERY_MAX_BYTES_IN_FLIGHT")
 DELIVERY_MAX_WAITING = env.read_int("DELIVERY_MAX_WAITING")
+EVENT_MAX_BYTES = env.read_positive("EVENT_MAX_BYTES")
+ENDPOINTS_PER_SUBSCRIBER = env.read_positive("ENDPOINTS_PER_SUBSCRIBER")
+DELIVERIES_PER_CALL = env.read_positive("DELIVERIES_PER_CALL")
 ATTEMPT_RETENTION_DAYS = env.read_int("ATTEMPT_RETENTION_DAYS")
 EVENT_RETENTION_DAYS = env.read_int("EVENT_RETENTION_DAYS")
 DEAD_LETTER_RETENTION_DAYS = max(14, env.read_int("DEAD_LETTER_RETENTION_DAYS"))
 HELD_TOO_LONG_DAYS = 14
 
 # Providers and inbound
-PROVIDER_ALLOWED_NETWORKS = _networks("PROVIDER_ALLOWED_NETWORKS")
+PROVIDER_ALLOWED_NETWORKS = _openings("PROVIDER_ALLOWED_NETWORKS")
+if any(opening.who != OPERATORS for opening in PROVIDER_ALLOWED_NETWORKS):
+    raise ImproperlyConfigured(
+        "PROVIDER_ALLOWED_NETWORKS takes no subscriber@: providers are called for the operators, whosoever the task is."
+    )
 INBOUND_MAX_BYTES = env.read_int("INBOUND_MAX_BYTES")
+INBOUND_REFUSED_BYTES_A_DAY = env.read_int("INBOUND_REFUSED_BYTES_A_DAY")
+INBOUND_REFUSED_RETENTION_DAYS = min(env.read_int("INBOUND_REFUSED_RETENTION_DAYS"), EVENT_RETENTION_DAYS)
 SANDBOX_PROVIDER_URL = env.read("SANDBOX_PROVIDER_URL").rstrip("/")
 SANDBOX_PROVIDER_KEY = env.read("SANDBOX_PROVIDER_KEY")
 SANDBOX_WEBHOOK_SECRET = env.read("SANDBOX_WEBHOOK_SECRET")
 SANDBOX_RECEIVER_URL = env.read("SANDBOX_RECEIVER_URL").rstrip("/")
 if SANDBOX_PROVIDER_URL:  # the simulated provider lives on this machine
-    PROVIDER_ALLOWED_NETWORKS += parse_networks("127.0.0.0/8")
+    PROVIDER_ALLOWED_NETWORKS += parse_openings("127.0.0.0/8")
+
+# The most bytes of a body that each door takes; the first prefix that fits counts. Beyond: 413.
+_ONE_EVENT = 4 * EVENT_MAX_BYTES + 64 * 1024  # JSON may come in with escapes and spaces that do not go out
+BODY_CAPS = {
+    "/webhooks/": INBOUND_MAX_BYTES,
+    "/api/v1/events/bulk": max(8 * 1024 * 1024, _ONE_EVENT),
+    "/api/v1/events": _ONE_EVENT,
+    "/api/v1/endpoints": max(1024 * 1024, _ONE_EVENT),  # templates, certificates, ten thousand ids, an event to preview
+    "/api/v1/batches": DATA_UPLOAD_MAX_MEMORY_SIZE,
+    "/api/v1/tasks": 1024 * 1024,
+    "/api/": 256 * 1024,
+    "/": 4 * 1024 * 1024,  # forms, and selections of ten thousand rows
+}
 
 LIVE_ALLOWED_ORIGINS = env.read_list("LIVE_ALLOWED_ORIGINS")
 

@@ -3,6 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path
 
+handler400 = "kernel.api.error_views.bad_request"
 handler404 = "kernel.api.error_views.not_found"
 handler500 = "kernel.api.error_views.server_error"
 

@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 
 from delivery import dead_letters as delivery_side
 from delivery.models import Delivery
+from delivery.policy import telling
 from tasks.models import Task
 from tasks.reading import dead_letters as task_side
 
@@ -18,12 +19,15 @@ DELIVERY, TASK = "delivery", "task"
 TEXT_SHOWN = 200
 
 
-def group_rows(deliveries: QuerySet[Delivery] | None, tasks: QuerySet[Task] | None) -> list[dict[str, Any]]:
-    """Both sides' groups as JSON-ready rows; ids as strings."""
+def group_rows(
+    deliveries: QuerySet[Delivery] | None, tasks: QuerySet[Task] | None, *, for_keys: bool
+) -> list[dict[str, Any]]:
+    """Both sides' groups as JSON-ready rows; ids as strings. `for_keys`: API keys are told nothing of our networks."""
     rows: list[dict[str, Any]] = []
     if deliveries is not None:
         for group in delivery_side.groups(deliveries):
             row = {"side": DELIVERY, **asdict(group)}
+            row["error"] = telling.error_for_keys(group.outcome, group.error) if for_keys else group.error
             rows.append({**row, "endpoint": str(group.endpoint), "sample": str(group.sample)})
     if tasks is not None:
         rows += [{"side": TASK, **asdict(one), "sample": str(one.sample)} for one in task_side.groups(tasks)]
@@ -31,7 +35,12 @@ def group_rows(deliveries: QuerySet[Delivery] | None, tasks: QuerySet[Task] | No
 
 
 def page(
-    deliveries: QuerySet[Delivery] | None, tasks: QuerySet[Task] | None, after: tuple[int, int], limit: int
+    deliveries: QuerySet[Delivery] | None,
+    tasks: QuerySet[Task] | None,
+    after: tuple[int, int],
+    limit: int,
+    *,
+    for_keys: bool,
 ) -> tuple[list[dict[str, Any]], tuple[int, int] | None]:
     """The newest `limit` of both sides below the ids in `after`, merged by the time of death; and where to go on.
 
@@ -49,7 +58,7 @@ def page(
         side = 0 if not sides[1] or (sides[0] and _died(sides[0][0]) >= _died(sides[1][0])) else 1
         row = sides[side].pop(0)
         last[side] = row.pk
-        taken.append(_delivery(row) if side == 0 else _task(row))
+        taken.append(_delivery(row, for_keys=for_keys) if side == 0 else _task(row))
     return taken, (last[0], last[1]) if sides[0] or sides[1] else None
 
 
@@ -57,18 +66,20 @@ def _died(row: Any) -> datetime:
     return row.finished_at or row.created_at
 
 
-def _delivery(row: Delivery) -> dict[str, Any]:
+def _delivery(row: Delivery, *, for_keys: bool) -> dict[str, Any]:
+    error = telling.error_for_keys(row.last_outcome, row.last_error) if for_keys else row.last_error
     return {
         "side": DELIVERY,
         "id": str(row.pk),
         "fingerprint": row.fingerprint,
         "endpoint": str(row.endpoint_id),
         "host": row.endpoint.host,
+        "is_kept": row.endpoint.deleted_at is not None,
         "subscriber": row.endpoint.subscriber,
         "type": row.event.type,
         "outcome": row.last_outcome,
         "status_code": row.last_status_code,
-        "error": row.last_error[:TEXT_SHOWN],
+        "error": error[:TEXT_SHOWN],
         "attempt_count": row.attempt_count,
         "finished_at": row.finished_at,
     }

@@ -12,7 +12,7 @@ from django.db.models import Q
 from django.urls import reverse
 
 from console.live.snapshots.objects import CAUSE_LABELS, REASON_LABELS
-from delivery.models import Attempt, Delivery, Event
+from delivery.models import Attempt, Delivery, Event, lean
 from kernel.models import AuditEntry
 from tasks.models import Batch, ExternalJob, Task, Transition
 from tasks.states import State
@@ -119,6 +119,7 @@ def _events(correlation_id: str) -> Iterator[Entry]:
 
 def _attempts(delivery_ids: list[int]) -> Iterator[Entry]:
     rows = Attempt.objects.filter(delivery_id__in=delivery_ids).select_related("endpoint").defer("response_head")
+    rows = lean(rows, "endpoint__")
     for row in rows.order_by("started_at")[:MOST]:
         code = f" {row.status_code}" if row.status_code else ""
         took = f"{row.total_ms:.0f} ms" if row.total_ms is not None else ""

@@ -14,7 +14,7 @@ from delivery.policy.certificates import CertificateRefused, certificates_of
 @register(Tags.security)
 def allowed_networks_are_narrow(**_kwargs: Any) -> list[CheckMessage]:
     """The allow-list opens private networks; one as wide as a continent switches the address guard off."""
-    wide = [str(network) for network in settings.DELIVERY_ALLOWED_NETWORKS if network.prefixlen < 8]
+    wide = [str(one.network) for one in settings.DELIVERY_ALLOWED_NETWORKS if one.network.prefixlen < 8]
     if not wide:
         return []
     return [
@@ -22,6 +22,22 @@ def allowed_networks_are_narrow(**_kwargs: Any) -> list[CheckMessage]:
             f"DELIVERY_ALLOWED_NETWORKS holds {', '.join(wide)}, which switches the address guard off.",
             hint="List only the networks of receivers you run, e.g. 10.20.0.0/16.",
             id="delivery.W001",
+        )
+    ]
+
+
+@register(Tags.security)
+def allowed_networks_name_ports(**_kwargs: Any) -> list[CheckMessage]:
+    """What customers may be sent to in a private network is one service and not every service there is."""
+    openings = [*settings.DELIVERY_ALLOWED_NETWORKS, *settings.PROVIDER_ALLOWED_NETWORKS]
+    every_port = [str(one.network) for one in openings if one.ports is None]
+    if not every_port or not settings.PRODUCTION:
+        return []
+    return [
+        Warning(
+            f"Every port of {', '.join(every_port)} is open to deliveries or provider calls.",
+            hint="Name the ports in DELIVERY_ALLOWED_NETWORKS and PROVIDER_ALLOWED_NETWORKS, e.g. 10.20.0.0/16:8443.",
+            id="delivery.W003",
         )
     ]
 

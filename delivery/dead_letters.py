@@ -19,9 +19,9 @@ from django.db.models.functions import TruncDate, TruncHour
 from django.utils import timezone
 
 from delivery.models import Attempt, Delivery, Endpoint, EndpointHealth
-from delivery.policy.holds import FIELD_MISSING
+from delivery.policy.holds import FIELD_MISSING, NOT_RENDERED
 from delivery.policy.outcomes import REFUSALS, SUCCESSES, Outcome
-from delivery.policy.postback import is_refusal_of_ours
+from delivery.policy.postback import is_refusal_of_ours, is_refusal_of_the_event
 from delivery.states import State
 
 FINGERPRINT_VERSION = "1"
@@ -41,6 +41,10 @@ _ACCIDENTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\d+(?:\.\d+)?"), "<n>"),
 )
 
+KEPT = (
+    "Its endpoint was deleted, so it cannot be redriven; it is kept and asks for nothing. It can be discarded, or "
+    "moved to another endpoint: Settle its dead letters, on the endpoint's page."
+)
 _BY_OUTCOME: dict[str, str] = {
     Outcome.TIMEOUT: "The receiver is too slow. Raise the timeout, lower the concurrency, or ask them; then redrive.",
     Outcome.CONNECTION: "Not reached, or it dropped the request but may have it: see the error. If it is up, redrive.",
@@ -52,6 +56,8 @@ _BY_OUTCOME: dict[str, str] = {
     Outcome.REFUSED: "The receiver's body says no. Read the answer on the attempt, correct the data or discard it.",
     Outcome.BLOCKED: "We may not call that address. Correct the URL, or allow it in DELIVERY_ALLOWED_NETWORKS.",
     FIELD_MISSING: "Correct the endpoint's template, or what it does about missing fields; then redrive.",
+    NOT_RENDERED: "Its request would be too large, or its event cannot be read. Shorten the endpoint's template and "
+    "redrive it, or discard it.",
     Outcome.RESCUED: "Workers died on this delivery again and again. Look at the worker's log before you redrive it.",
     "poison": "Workers died on this delivery, or our code failed on it, again and again: see the error and the "
     "worker's log. Mend that, or discard it; then redrive.",
@@ -83,7 +89,7 @@ def fingerprint(endpoint_id: int, outcome: str, status_code: int | None, error: 
 def what_to_do(outcome: str, status_code: int | None, error: str = "") -> str:
     """One sentence for an operator: what to change before a redrive helps."""
     if outcome == Outcome.BLOCKED and is_refusal_of_ours(error):
-        return _BY_OUTCOME[FIELD_MISSING]
+        return _BY_OUTCOME[NOT_RENDERED if is_refusal_of_the_event(error) else FIELD_MISSING]
     if status_code in _BY_CODE and outcome in {Outcome.REJECTED, Outcome.THROTTLED}:
         return _BY_CODE[status_code or 0]
     if outcome == Outcome.REJECTED:
@@ -121,6 +127,23 @@ def dead_letters(
 def redrivable(rows: QuerySet[Delivery]) -> QuerySet[Delivery]:
     """Those of these dead letters that a redrive can move: nothing is sent to an endpoint that was deleted."""
     return rows.filter(endpoint__deleted_at=None)
+
+
+def kept(rows: QuerySet[Delivery]) -> QuerySet[Delivery]:
+    """Those of these dead letters that were kept when their endpoint was deleted: nobody has to do anything."""
+    return rows.filter(endpoint__deleted_at__isnull=False)
+
+
+def left_out_words(number: int) -> str:
+    """Of a redrive, what is left out because its endpoint was deleted; "" where nothing is."""
+    if not number:
+        return ""
+    if number == 1:
+        return "1 dead letter is left out: its endpoint was deleted. It can be discarded, or moved to another endpoint."
+    words = (
+        "dead letters are left out: their endpoints were deleted. They can be discarded, or moved to another endpoint."
+    )
+    return f"{number:,} {words}"
 
 
 def burnt_by_refusals(endpoint: Endpoint) -> list[int]:
@@ -176,6 +199,7 @@ class Group:
     last_at: datetime
     sample: int
     what_to_do: str
+    is_kept: bool = False
 
     @property
     def label(self) -> str:
@@ -190,7 +214,7 @@ def _label(endpoint: int, name: str, subscriber: str, host: str) -> str:
 
 def groups(rows: QuerySet[Delivery], limit: int = 100) -> list[Group]:
     """The biggest groups of these dead letters, biggest first."""
-    endpoint = ("endpoint_id", "endpoint__name", "endpoint__subscriber", "endpoint__host")
+    endpoint = ("endpoint_id", "endpoint__name", "endpoint__subscriber", "endpoint__host", "endpoint__deleted_at")
     keys = ("fingerprint", *endpoint, "last_outcome", "last_status_code")
     found = list(
         rows.order_by()
@@ -213,10 +237,17 @@ def groups(rows: QuerySet[Delivery], limit: int = 100) -> list[Group]:
             first_at=row["first"],
             last_at=row["last"],
             sample=row["sample"],
-            what_to_do=what_to_do(row["last_outcome"], row["last_status_code"], errors.get(row["sample"], "")),
+            what_to_do=_advice(row, errors.get(row["sample"], "")),
+            is_kept=row["endpoint__deleted_at"] is not None,
         )
         for row in found
     ]
+
+
+def _advice(row: Any, error: str) -> str:
+    if row["endpoint__deleted_at"] is not None:
+        return KEPT
+    return what_to_do(row["last_outcome"], row["last_status_code"], error)
 
 
 @dataclass(frozen=True)
@@ -249,7 +280,7 @@ def analyze(hours: int, now: datetime, subscriber: str | None = None) -> list[Fi
     rows = dead_letters(since=now - timedelta(hours=hours), subscriber=subscriber)
     per_endpoint = (
         rows.order_by()
-        .values("endpoint_id", "endpoint__name", "endpoint__subscriber", "endpoint__host")
+        .values("endpoint_id", "endpoint__name", "endpoint__subscriber", "endpoint__host", "endpoint__deleted_at")
         .annotate(count=Count("id"), first=Min("finished_at"), last=Max("finished_at"), mean=Avg("attempt_count"))
         .order_by("-count")
     )
@@ -259,7 +290,9 @@ def analyze(hours: int, now: datetime, subscriber: str | None = None) -> list[Fi
 def _finding(row: dict[str, Any], rows: QuerySet[Delivery]) -> Finding:
     error = _most_common(rows.exclude(last_error=""), "last_error") or ""
     code = _most_common(rows.exclude(last_status_code=None), "last_status_code")
-    found = dict(pattern for pattern in (_cluster(rows), _status(rows, row["count"]), _slow(rows)) if pattern)
+    is_kept = row["endpoint__deleted_at"] is not None  # what would help a live endpoint helps it no more
+    looked_at = () if is_kept else (_cluster(rows), _status(rows, row["count"]), _slow(rows))
+    found = dict(pattern for pattern in looked_at if pattern)
     outcome = _most_common(rows, "last_outcome") or ""
     return Finding(
         endpoint=row["endpoint_id"],
@@ -273,7 +306,7 @@ def _finding(row: dict[str, Any], rows: QuerySet[Delivery]) -> Finding:
         last_at=row["last"],
         mean_attempts=round(float(row["mean"] or 0), 1),
         patterns=list(found),
-        advice=list(found.values()) or [what_to_do(outcome, code, error)],
+        advice=list(found.values()) or [KEPT if is_kept else what_to_do(outcome, code, error)],
     )
 
 

@@ -24,15 +24,26 @@ from delivery.policy.certificates import (
 )
 from delivery.policy.headers import HeaderRefused, check_headers
 from delivery.policy.outcomes import BodyRule
-from delivery.policy.postback import Template, TemplateInvalid, check_template
+from delivery.policy.postback import MASK, Template, TemplateInvalid, check_template, origin_of
+from delivery.policy.quotas import (
+    MAX_BODY_RULE,
+    MAX_CERTIFICATES,
+    MAX_DELAYS,
+    MAX_EVENT_TYPE,
+    MAX_EVENT_TYPES,
+    MAX_PEM,
+    MAX_TEMPLATE,
+    MAX_TRANSIENT_CODES,
+    MAX_URL,
+)
 from delivery.states import MissingField, RequestForm, RetryProfile
-from kernel.network.addresses import AddressRefused, Target, check_url
+from kernel.network.addresses import AddressRefused, Target, check_url, split_url
 from kernel.network.lookup import LookupFailed, NameNotFound, within
 from kernel.secrets import unreadable_fields
 
 LOOKUP_SECONDS = 2.0
-MAX_TEMPLATE = 64 * 1024
-MAX_BODY_RULE = 4_000
+MAX_PHRASES = 100  # of a body rule: each is looked for in every answer
+SENT_ALONG = ("headers", "client_certificate")  # secrets that go wherever the URL leads
 
 _ONE_LINE = re.compile(r"[\x20-\x7e]*")
 EVENT_TYPE = re.compile(r"\*|[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*(\.\*)?")
@@ -96,13 +107,48 @@ def standing_of(endpoint: Endpoint) -> dict[str, Any]:
     return {name: getattr(endpoint, name) for name in names if name not in closed}
 
 
-def check_destination(url: str) -> None:
+def ask_again(standing: dict[str, Any], given: dict[str, Any]) -> None:
+    """A new address gets the secret headers and the client certificate only from somebody who knows them: who may not
+    see them brings them along, or drops them. `standing` is the endpoint's, `given` the change.
+
+    Raises InvalidEndpoint. A standing value that no key opens is missing from `standing`, and is asked for too.
+    """
+    if "url" not in given or _origin(given["url"]) == _origin(standing.get("url")):
+        return
+    kept = [name for name in SENT_ALONG if name not in given and (name not in standing or standing[name])]
+    if kept:
+        raise InvalidEndpoint([{"field": name, "code": "new_origin", "detail": NEW_ORIGIN[name]} for name in kept])
+
+
+NEW_ORIGIN = {
+    "headers": "This URL is at another address (scheme, host or port), and the endpoint's headers would go there. Give "
+    "them again as `headers`, or null for none; or ask somebody who may see them.",
+    "client_certificate": "This URL is at another address (scheme, host or port), and the client certificate would be "
+    "shown there. Give it again as `client_certificate`, or an empty text for none; or ask somebody who may see it.",
+}
+
+
+def _origin(url: str | None) -> str | None:
+    try:
+        return origin_of(url or "")
+    except AddressRefused:
+        return None
+
+
+def check_destination(url: str, subscriber: str, *, tells_addresses: bool = False) -> None:
     """Ask the name service where the URL leads, and judge that. Call outside of transactions; at most 2 s.
 
-    Raises InvalidEndpoint for `url`. A name that does not exist yet passes: it is judged again at every call.
+    Raises InvalidEndpoint for `url`. A name that does not exist yet passes: it is judged again at every call. Where a
+    name leads is told on operators' pages only.
     """
     try:
-        check_url(url, allowed_networks=tuple(settings.DELIVERY_ALLOWED_NETWORKS), resolve=_addresses)
+        check_url(
+            url,
+            allowed_networks=tuple(settings.DELIVERY_ALLOWED_NETWORKS),
+            subscriber=subscriber,
+            resolve=_addresses,
+            tells_addresses=tells_addresses,
+        )
     except AddressRefused as refusal:
         raise InvalidEndpoint([{"field": "url", "code": refusal.code, "detail": refusal.detail}]) from None
 
@@ -116,28 +162,37 @@ def _addresses(host: str) -> tuple[str, ...]:
 
 def host_of(url: str) -> str:
     """Host and port as logs and lists name the endpoint; the port only where it is not the scheme's own."""
-    target = _target(url)
+    target = split_url(url)
     host = f"[{target.host}]" if ":" in target.host else target.host
     return host if target.port == {"http": 80, "https": 443}[target.scheme] else f"{host}:{target.port}"
 
 
-def _target(url: str) -> Target:
+def _target(url: str, subscriber: str) -> Target:
     try:
-        return check_url(url, allowed_networks=tuple(settings.DELIVERY_ALLOWED_NETWORKS))
+        return check_url(url, allowed_networks=tuple(settings.DELIVERY_ALLOWED_NETWORKS), subscriber=subscriber)
     except AddressRefused as refusal:
         raise Refused(refusal.code, refusal.detail) from None
 
 
 def _url(value: str | None, whole: dict[str, Any]) -> str:
     value = (value or "").strip()
+    if len(value) > MAX_URL:
+        raise Refused("too_long", f"A URL may have at most {MAX_URL:,} characters.")
     if not value:
         raise Refused("required", "Say where the events go: a URL that starts with https://.")
+    _refuse_mask(value)
     if whole.get("request_form") == RequestForm.POSTBACK:
         _check_template(value, whole)
     elif "{" in value or "}" in value:
         raise Refused("not_a_postback", "Fields in braces need the request form 'postback'; else write %7B and %7D.")
-    _target(value)
+    _target(value, whole.get("subscriber") or "")
     return value
+
+
+def _refuse_mask(value: str) -> None:
+    """What is shown to those who may not see it must not come back as if it were the value."""
+    if MASK in value:
+        raise Refused("masked", f"{MASK} stands for what you may not see. Leave the field out to keep what is stored.")
 
 
 def _check_template(url: str, whole: dict[str, Any]) -> None:
@@ -151,13 +206,19 @@ def _check_template(url: str, whole: dict[str, Any]) -> None:
 
 def _body_template(value: str, _whole: dict[str, Any]) -> str:
     if len(value) > MAX_TEMPLATE:
-        raise Refused("too_long", "A body template may have at most 64 KiB.")
+        raise Refused("too_long", f"A body template may have at most {MAX_TEMPLATE:,} characters.")
+    _refuse_mask(value or "")
     return value
 
 
 def _event_types(value: list[str], _whole: dict[str, Any]) -> list[str]:
+    if len(value) > MAX_EVENT_TYPES:
+        words = f"An endpoint may name at most {MAX_EVENT_TYPES} types: let task.* stand for many, or * for all."
+        raise Refused("too_many", words)
     wanted = list(dict.fromkeys(text.strip() for text in value if text.strip()))
     for text in wanted:
+        if len(text) > MAX_EVENT_TYPE:
+            raise Refused("too_long", f"A type has at most {MAX_EVENT_TYPE} characters, so nothing longer can match.")
         if not EVENT_TYPE.fullmatch(text):
             raise Refused("bad_event_type", f"{text[:60]!r} is no event type. Write task.succeeded, task.* or *.")
     return wanted
@@ -180,12 +241,17 @@ def _body_rule(value: Any, _whole: dict[str, Any]) -> dict[str, Any] | None:
     if not isinstance(value, dict) or len(str(value)) > MAX_BODY_RULE:
         raise Refused("bad_body_rule", 'A body rule is {"success": …, "duplicate": …, "refused": …}, each optional.')
     try:
-        return value if BodyRule.of(value) else None
+        rule = BodyRule.of(value)
     except ValueError as error:
         raise Refused("bad_body_rule", str(error)) from None
+    if rule and len(rule.success) + len(rule.refused) + len(rule.duplicate) > MAX_PHRASES:
+        raise Refused("bad_body_rule", f"A body rule may have at most {MAX_PHRASES} phrases.")
+    return value if rule else None
 
 
 def _transient_codes(value: list[int], _whole: dict[str, Any]) -> list[int]:
+    if len(value) > MAX_TRANSIENT_CODES:
+        raise Refused("too_many", f"At most {MAX_TRANSIENT_CODES} status codes.")
     for code in value:
         if not (400 <= code <= 499 or code in (501, 505)) or code in (410, 429):
             raise Refused("bad_status_code", f"{code} cannot be excepted: only 4xx (but 410, 429), 501 and 505 can.")
@@ -193,8 +259,8 @@ def _transient_codes(value: list[int], _whole: dict[str, Any]) -> list[int]:
 
 
 def _retry_delays(value: list[int], _whole: dict[str, Any]) -> list[int]:
-    if len(value) > 50 or any(not 0 <= seconds <= 7 * 86_400 for seconds in value):
-        raise Refused("bad_retry_delays", "At most 50 delays, each of 0 to 604,800 seconds (a week).")
+    if len(value) > MAX_DELAYS or any(not 0 <= seconds <= 7 * 86_400 for seconds in value):
+        raise Refused("bad_retry_delays", f"At most {MAX_DELAYS} delays, each of 0 to 604,800 seconds (a week).")
     return value
 
 
@@ -214,8 +280,17 @@ def _one_line(value: str, _whole: dict[str, Any]) -> str:
     return value
 
 
-def _client_certificate(value: str, _whole: dict[str, Any]) -> str:
+def _pem(value: str | None) -> str:
+    """Trimmed, and looked at for its length before anybody reads it."""
     value = (value or "").strip()
+    if len(value) > MAX_PEM or value.count("-----BEGIN ") > MAX_CERTIFICATES:
+        words = f"At most {MAX_PEM // 1024} KiB and {MAX_CERTIFICATES} certificates: leave out what the receiver does"
+        raise Refused("too_long", f"{words} not need.")
+    return value
+
+
+def _client_certificate(value: str, _whole: dict[str, Any]) -> str:
+    value = _pem(value)
     if value:
         try:
             check_client_certificate(value)
@@ -225,6 +300,7 @@ def _client_certificate(value: str, _whole: dict[str, Any]) -> str:
 
 
 def _ca_certificate(value: str, _whole: dict[str, Any]) -> str:
+    value = _pem(value)
     if value:
         try:
             certificates_of(value)

@@ -9,34 +9,38 @@ state: that is `delivery.lifecycle`'s. No verb asks the name service: the edges 
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 import time
 from typing import Any
 
 import structlog
+from django.conf import settings
 from django.db import transaction
-from django.db.models.functions import Now
 from django.utils import timezone
 
 from delivery import dead_letters, endpoint_rules, events, lifecycle
 from delivery.endpoint_changes import changed, locked, look_again, save
 from delivery.endpoint_rotation import SECRET_OVERLAP, end_secret, rotate_secret, secret_for
+from delivery.endpoint_rules import InvalidEndpoint
 from delivery.endpoint_throttle import NO_THROTTLE, fix_rate, forget_health, lift_throttle
 from delivery.engine import waiting
 from delivery.engine.wake import wake
 from delivery.errors import WrongState
-from delivery.models import Delivery, Endpoint, EndpointHealth, Event
+from delivery.maintenance import leftovers
+from delivery.maintenance.leftovers import DELETED, Settled
+from delivery.models import Delivery, Endpoint, EndpointHealth, lean
 from delivery.policy import retry
-from delivery.replays import TEST_EVENT, Replayed, replay
-from kernel import correlation
+from delivery.policy.catalogue import ENDPOINT_TEST
+from delivery.replays import Replayed, replay
+from delivery.states import DeadLetters
 from kernel.live_hints import touched
+from kernel.locks import one_at_a_time
 from kernel.secrets import unreadable_fields
 
 __all__ = [
     "NO_THROTTLE",
     "SECRET_OVERLAP",
     "Replayed",
+    "Settled",
     "WrongState",
     "create",
     "delete",
@@ -46,15 +50,17 @@ __all__ = [
     "gives_up",
     "lift_throttle",
     "pause",
+    "refuse_one_more",
     "replay",
     "resume",
     "rotate_secret",
     "send_test",
+    "settle_dead_letters",
     "update",
 ]
 
 CANCEL_BUDGET_SECONDS = 10.0
-DELETED = "its endpoint was deleted"
+WISH = ("dead_letters", "dead_letters_to")
 PAUSED_BEFORE = "paused by a person before that"
 
 log = structlog.get_logger(__name__)
@@ -63,12 +69,13 @@ log = structlog.get_logger(__name__)
 def create(*, actor: str, reason: str = "", secret: str = "", signature_scheme: str = "v1", **values: Any) -> Endpoint:
     """A new endpoint with its health row and a secret (brought along, or made by us; it is on the returned object).
 
-    Raises InvalidEndpoint, whose `errors` name each field.
+    Raises InvalidEndpoint, whose `errors` name each field, and WrongState where the subscriber has as many as it may.
     """
     values.setdefault("url", "")
     cleaned = endpoint_rules.clean(values)
     secret, public_key = secret_for(secret, signature_scheme)
     with transaction.atomic():
+        refuse_one_more(cleaned.get("subscriber", ""))
         endpoint = Endpoint.objects.create(
             **cleaned,
             signature_scheme=signature_scheme,
@@ -81,15 +88,40 @@ def create(*, actor: str, reason: str = "", secret: str = "", signature_scheme: 
     return endpoint
 
 
-def update(endpoint: Endpoint | int, changes: dict[str, Any], *, actor: str, reason: str = "") -> Endpoint:
+def refuse_one_more(subscriber: str) -> None:
+    """Each event of a subscriber is compared with all its endpoints and owed to those that want it. Two who create at
+    the same moment are counted one after the other."""
+    one_at_a_time("create an endpoint", subscriber)
+    count, most = (
+        Endpoint.objects.filter(subscriber=subscriber, deleted_at=None).count(),
+        settings.ENDPOINTS_PER_SUBSCRIBER,
+    )
+    if count < most:
+        return
+    whose = f"Subscriber {subscriber!r} has" if subscriber else "The operators have"
+    words = f"{whose} {count} endpoints, and may have {most}. Delete one, or raise ENDPOINTS_PER_SUBSCRIBER."
+    raise WrongState(words, code="too_many_endpoints")
+
+
+def update(
+    endpoint: Endpoint | int,
+    changes: dict[str, Any],
+    *,
+    actor: str,
+    reason: str = "",
+    sees_secrets: bool = False,
+) -> Endpoint:
     """Change what is given. Secrets and state have verbs of their own. Raises InvalidEndpoint, WrongState.
 
-    A new URL begins anew: breaker, counters, refusals and pace were of the old one.
+    A new URL begins anew: breaker, counters, refusals and pace were of the old one. Whoever may not see the endpoint's
+    secret headers (`sees_secrets`) cannot have them sent to another address either: see `endpoint_rules.ask_again`.
     """
     with transaction.atomic():
         current = locked(endpoint)
         standing = endpoint_rules.standing_of(current)
         cleaned = endpoint_rules.clean(changes, standing)
+        if not sees_secrets:
+            endpoint_rules.ask_again(standing, cleaned)
         for name, value in cleaned.items():
             setattr(current, name, value)
         save(current, *cleaned)
@@ -177,27 +209,66 @@ def enable(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> Endpoin
     return current
 
 
-def delete(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> int:
-    """Marks it deleted at once (nothing is sent any more) and cancels what waits for it, in chunks, for at most 10 s.
+def delete(
+    endpoint: Endpoint | int,
+    *,
+    actor: str,
+    reason: str = "",
+    dead_letters: str = DeadLetters.KEEP,
+    move_to: int | None = None,
+) -> Settled:
+    """Marks it deleted at once (nothing is sent any more), cancels what waits for it and settles its dead letters:
+    kept, discarded, or moved to the endpoint `move_to`. In chunks, for at most 10 s; a sweep does the rest.
 
-    Returns how many were cancelled; a sweep does the rest. The row stays: deliveries point to it.
+    Raises InvalidEndpoint where they cannot go there. The row stays: deliveries point to it.
     """
     with transaction.atomic():
         current = locked(endpoint)
+        _wish(current, dead_letters, move_to)
         current.deleted_at = timezone.now()
         current.secret, current.earlier_secrets = "", None
         current.hold_reason = DELETED
         lost = unreadable_fields(current)  # nobody will mend them any more
         for name in lost:
             setattr(current, name, None if name == "headers" else "")
-        save(current, "deleted_at", "hold_reason", "secret", "earlier_secrets", *lost)
-        changed(current, "delete", actor, reason)
-    cancelled, deadline = 0, time.monotonic() + CANCEL_BUDGET_SECONDS
-    while chunk := lifecycle.cancel_for_endpoint(current.pk, actor=actor, reason=DELETED):
-        cancelled += chunk
-        if time.monotonic() > deadline:
-            break
-    return cancelled
+        save(current, "deleted_at", "hold_reason", "secret", "earlier_secrets", *WISH, *lost)
+        changed(current, "delete", actor, reason, dead_letters=dead_letters, move_to=move_to)
+    return leftovers.settle(current.pk, actor=actor, reason=reason, budget_seconds=CANCEL_BUDGET_SECONDS)
+
+
+def settle_dead_letters(
+    endpoint: Endpoint | int, *, actor: str, reason: str = "", dead_letters: str, move_to: int | None = None
+) -> Settled:
+    """What was kept when the endpoint was deleted is discarded or moved after all. Raises WrongState for a live one."""
+    pk = endpoint if isinstance(endpoint, int) else endpoint.pk
+    with transaction.atomic():
+        current: Endpoint = lean(Endpoint.objects.select_for_update(no_key=True)).get(pk=pk)
+        if current.deleted_at is None:
+            raise WrongState("This endpoint is not deleted: redrive or discard its dead letters.")
+        _wish(current, dead_letters, move_to)
+        current.save(update_fields=[*WISH, "updated_at"])
+        changed(current, "settle_dead_letters", actor, reason, dead_letters=dead_letters, move_to=move_to)
+    return leftovers.settle(current.pk, actor=actor, reason=reason, budget_seconds=CANCEL_BUDGET_SECONDS)
+
+
+def _wish(current: Endpoint, dead_letters: str, move_to: int | None) -> None:
+    """Judge what is to become of its dead letters, and note it. Another subscriber's endpoint is told like none."""
+    if dead_letters not in DeadLetters.values:
+        raise _bad("dead_letters", "unknown_choice", f"Use one of {', '.join(DeadLetters.values)}.")
+    if dead_letters == DeadLetters.MOVE and move_to is None:
+        raise _bad("move_to", "required", "Say where to move them: another endpoint's id.")
+    if dead_letters != DeadLetters.MOVE and move_to is not None:
+        raise _bad("move_to", "not_moved", "Dead letters go there only if dead_letters is move.")
+    if move_to == current.pk:
+        raise _bad("move_to", "same_endpoint", "They are this endpoint's own: name another one.")
+    others = Endpoint.objects.filter(subscriber=current.subscriber, deleted_at=None)
+    if move_to is not None and not others.filter(pk=move_to).exists():
+        raise _bad("move_to", "unknown_endpoint", "The subscriber has no such endpoint.")
+    current.dead_letters, current.dead_letters_to_id = dead_letters, move_to
+
+
+def _bad(field: str, code: str, detail: str) -> InvalidEndpoint:
+    return InvalidEndpoint([{"field": field, "code": code, "detail": detail}])
 
 
 def send_test(endpoint: Endpoint | int, *, actor: str, reason: str = "") -> Delivery:
@@ -229,19 +300,6 @@ def _release(endpoint: Endpoint, *cleared: str) -> None:
 
 
 def _record_test(endpoint: Endpoint) -> Delivery:
-    now = timezone.now()
-    payload = events.payload_bytes(TEST_EVENT, now, {"endpoint": str(endpoint.pk), "message": "A test from Roundtrip."})
-    event = Event.objects.create(
-        uid=f"evt_{secrets.token_hex(14)}",
-        type=TEST_EVENT,
-        subscriber=endpoint.subscriber,
-        payload=payload,
-        payload_sha256=hashlib.sha256(payload).hexdigest(),
-        correlation_id=correlation.current(),
-        delivery_count=1,
-        occurred_at=now,
-    )
-    delivery = Delivery.objects.create(event=event, endpoint=endpoint, next_attempt_at=Now())
-    delivery.refresh_from_db(fields=["next_attempt_at"])
-    wake()
-    return delivery
+    data = {"endpoint": str(endpoint.pk), "message": "A test from Roundtrip."}
+    event = events.record_for_one(endpoint.pk, endpoint.subscriber, ENDPOINT_TEST, data)
+    return Delivery.objects.get(event=event)

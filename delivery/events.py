@@ -1,8 +1,9 @@
 """Record events: the outbox. The event and one delivery for each endpoint that wants it, in the caller's transaction.
 
-`record` and `record_many` are the only way in; what callers publish comes through `publish`, which keeps our own types
-and uids out of their reach. An event's payload is fixed here as the exact bytes that are signed and
-sent for ever after. Nothing here talks to the broker or to a receiver; after commit the workers are woken.
+No event is recorded anywhere else: `record` and `record_many`, `record_for_one` for a test, and `publish` for what
+callers bring, which keeps our own types and uids out of their reach. An event's payload is fixed here as the exact
+bytes that are signed and sent for ever after. New deliveries of an event that stands are `delivery.replays`'. Nothing
+here talks to the broker or to a receiver; after commit the workers are woken.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
@@ -23,6 +25,7 @@ from delivery.engine import outbox
 from delivery.engine.wake import wake
 from delivery.errors import InvalidEvent, UidTaken
 from delivery.models import Endpoint, Event
+from delivery.policy.quotas import EVENTS_PER_CALL
 from kernel import correlation, exact_numbers
 from kernel.live_hints import touched
 from kernel.parsing import MAX_DEPTH, is_too_deep, shown_loads
@@ -48,13 +51,56 @@ class NewEvent:
 
 
 def publish(new: Sequence[NewEvent]) -> list[Event]:
-    """`record_many` for what callers publish. Raises InvalidEvent also for types and uids that are ours."""
+    """`record_many` for what callers publish: bounded, so that no call takes long or fills the house.
+
+    Raises InvalidEvent also for types and uids that are ours, for an event beyond EVENT_MAX_BYTES, and for a call that
+    would make more than DELIVERIES_PER_CALL deliveries. A single event always goes: the number of its subscriber's
+    endpoints is bounded already. What we say ourselves is never refused: it carries no results, only where to look.
+    """
+    if len(new) > EVENTS_PER_CALL:
+        words = f"At most {EVENTS_PER_CALL:,} events in one call; these are {len(new):,}. Send them in parts."
+        raise InvalidEvent(words, code="too_many_events", field="events")
     for item in new:
         if refused := refused_type(item.type):
             raise InvalidEvent(refused, code="reserved_type", field="type")
         if item.uid and (refused := refused_uid(item.uid)):
             raise InvalidEvent(refused, code="reserved_uid", field="uid")
-    return record_many(new)
+    limits = _Limits(settings.EVENT_MAX_BYTES, settings.DELIVERIES_PER_CALL)
+    return record_many(new, limits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """What one call may bring: bytes of an event, and deliveries of all its events together."""
+
+    event_bytes: int
+    deliveries: int
+
+    def refuse_large(self, payload: bytes | memoryview, index: int, count: int) -> None:
+        if len(payload) <= self.event_bytes:
+            return
+        which = "This event" if count == 1 else f"Event {index}"
+        words = (
+            f"{which} has {len(payload):,} bytes; at most {self.event_bytes:,} may be sent. Put what is large where "
+            "the receiver can fetch it, and send its address."
+        )
+        raise InvalidEvent(words, code="event_too_large", field="data" if count == 1 else f"events.{index}.data")
+
+    def refuse_many(self, fresh: Sequence[Event]) -> None:
+        """Judged before anything is written: a call is recorded whole or not at all, in one short transaction."""
+        owed = sum(event.delivery_count for event in fresh)
+        if len(fresh) == 1 or owed <= self.deliveries:
+            return
+        words = (
+            f"These {len(fresh):,} events would make {owed:,} deliveries; one call may make {self.deliveries:,}. "
+            f"Nothing was recorded: send them in calls of {_that_fit(fresh, self.deliveries):,} or fewer."
+        )
+        raise InvalidEvent(words, code="too_many_deliveries", field="events")
+
+
+def _that_fit(fresh: Sequence[Event], most: int) -> int:
+    """How many events, whichever they are, make no more than so many deliveries."""
+    return max(1, most // max(event.delivery_count for event in fresh))
 
 
 def refused_type(type: str) -> str:
@@ -98,7 +144,7 @@ def record(
     return record_many([NewEvent(type, data, subscriber, uid, occurred_at, correlation_id, caller)])[0]
 
 
-def record_many(new: Sequence[NewEvent]) -> list[Event]:
+def record_many(new: Sequence[NewEvent], limits: _Limits | None = None) -> list[Event]:
     """Record events, each with a delivery for every endpoint of its subscriber that wants its type.
 
     Returns them in the order given. A `uid` recorded before with the same type and data gives the event that stands
@@ -106,12 +152,28 @@ def record_many(new: Sequence[NewEvent]) -> list[Event]:
     """
     now = timezone.now()
     events = [_event(item, now) for item in new]
+    if limits:
+        for index, event in enumerate(events):
+            limits.refuse_large(event.payload, index, len(events))
     # A refusal comes before anything is written, so the caller's transaction lives on; it needs no savepoint for that.
     with nullcontext() if transaction.get_connection().in_atomic_block else transaction.atomic():
-        fresh = _insert(events, new)
+        fresh = _insert(events, new, limits)
         if fresh:
             _fan_out(fresh)
     return events
+
+
+def record_for_one(endpoint_id: int, subscriber: str, type: str, data: dict[str, Any]) -> Event:
+    """Record an event with one delivery, to this endpoint, whatever anybody's filter; in the caller's transaction.
+
+    No ordering key: it stands behind nothing, and nothing behind it.
+    """
+    event = _event(NewEvent(type, data, subscriber), timezone.now())
+    event.delivery_count = 1
+    outbox.insert_events([event])
+    outbox.insert_deliveries([(event.pk, endpoint_id, "")])
+    wake()
+    return event
 
 
 def _event(item: NewEvent, now: datetime) -> Event:
@@ -178,13 +240,15 @@ def _refuse_bad(item: NewEvent) -> None:
 # --- storing ------------------------------------------------------------------------------------------------------
 
 
-def _insert(events: list[Event], new: Sequence[NewEvent]) -> list[Event]:
+def _insert(events: list[Event], new: Sequence[NewEvent], limits: _Limits | None) -> list[Event]:
     """Insert what is not there yet; `events` are replaced in place by those that stand. Returns the fresh ones."""
     named = {index for index, item in enumerate(new) if item.uid is not None}
     fresh = _keep_standing(events, new, named) if named else events
     if not fresh:
         return []
     _match(fresh)
+    if limits:
+        limits.refuse_many(fresh)
     if outbox.insert_events(fresh):  # some were lost to another caller
         _make_way(events, new, named)
     return [event for event in fresh if event.pk is not None]
@@ -203,10 +267,9 @@ def _make_way(events: list[Event], new: Sequence[NewEvent], named: set[int]) -> 
 def _keep_standing(events: list[Event], new: Sequence[NewEvent], named: set[int]) -> list[Event]:
     """Put standing events and twins within this call in their places; the rest, each once, is fresh."""
     keys = {(events[index].subscriber, events[index].uid) for index in named}
-    standing: dict[tuple[str, str], Event] = {
-        (event.subscriber, event.uid): event
-        for event in Event.objects.filter(uid__in={uid for _, uid in keys}, subscriber__in={who for who, _ in keys})
-    }
+    rows = Event.objects.filter(uid__in={uid for _, uid in keys}, subscriber__in={who for who, _ in keys})
+    # Compared by their digests: a thousand stored payloads would not fit into memory.
+    standing: dict[tuple[str, str], Event] = {(event.subscriber, event.uid): event for event in rows.defer("payload")}
     fresh: list[Event] = []
     for index, event in enumerate(events):
         known = standing.get((event.subscriber, event.uid)) if index in named else None
@@ -225,7 +288,8 @@ def _keep_standing(events: list[Event], new: Sequence[NewEvent], named: set[int]
 def _is_same(known: Event, item: NewEvent) -> bool:
     """The same type and data, and the same time where one was given."""
     occurred_at = item.occurred_at or known.occurred_at
-    return bytes(known.payload) == payload_bytes(item.type, occurred_at, item.data)
+    payload = payload_bytes(item.type, occurred_at, item.data)
+    return known.payload_sha256 == hashlib.sha256(payload).hexdigest()
 
 
 # --- fan-out ------------------------------------------------------------------------------------------------------
@@ -257,8 +321,9 @@ def _wanting(subscribers: Iterable[str]) -> dict[str, list[_Wanting]]:
 
 def _fan_out(events: list[Event]) -> None:
     rows = [
-        (event.pk, endpoint.id, ordering_value(event, endpoint.ordering_key) if endpoint.ordering_key else "")
+        (event.pk, endpoint.id, values.get(endpoint.ordering_key, ""))
         for event in events
+        for values in [_ordering_values(event)]
         for endpoint in event.matches  # type: ignore[attr-defined]
     ]
     for start in range(0, len(rows), outbox.CHUNK):
@@ -268,11 +333,30 @@ def _fan_out(events: list[Event]) -> None:
     touched("deliveries", "stats")
 
 
+def _ordering_values(event: Event) -> dict[str, str]:
+    """By ordering key. The payload is read once for all endpoints, and each key once: both come from outside."""
+    paths = {endpoint.ordering_key for endpoint in event.matches} - {""}  # type: ignore[attr-defined]
+    envelope = shown_loads(bytes(event.payload)) if paths else None
+    return {path: _value_at(envelope, path) for path in paths}
+
+
 def ordering_value(event: Event, path: str) -> str:
     """The value of the endpoint's ordering key in this event; "" where it has none, and then nothing is ordered."""
-    value: Any = shown_loads(bytes(event.payload))
+    return _value_at(shown_loads(bytes(event.payload)), path)
+
+
+def _value_at(value: Any, path: str) -> str:
     for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None
+    return _key_of(value)
+
+
+def as_key(found: str | None) -> str:
+    """`ordering_value` of what the database found at the path: JSON, or None where there is nothing."""
+    return _key_of(None if found is None else shown_loads(found))
+
+
+def _key_of(value: Any) -> str:
     if value is None or value == "":
         return ""
     text = value if isinstance(value, str) else exact_numbers.dumps(value, sort_keys=True, ensure_ascii=False)

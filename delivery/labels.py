@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from delivery.dead_letters import what_to_do
+from delivery.dead_letters import KEPT, what_to_do
 from delivery.models import Attempt, Delivery, Endpoint, EndpointHealth
 from delivery.policy import own_faults
 from delivery.policy import pace as paces
@@ -136,6 +136,8 @@ def next_step(delivery: Delivery, endpoint: Endpoint, health: EndpointHealth, no
         return "The receiver has it. Nothing to do; to send it once more, replay its event from the endpoint."
     if delivery.state == State.CANCELLED:
         return "It was given up on purpose. To send it after all, replay its event from the endpoint."
+    if delivery.state == State.DEAD_LETTER and endpoint.deleted_at:
+        return KEPT
     if delivery.state == State.DEAD_LETTER:
         held = why_held(endpoint, health, now)
         also = f" Redriven, it waits: {held[0].lower()}{held[1:]}" if held else ""

@@ -34,6 +34,7 @@ from delivery.engine.bounds import SMALL_MOST, text
 from delivery.engine.wake import wake
 from delivery.errors import WrongState
 from delivery.models import Delivery, Endpoint, EndpointHealth
+from delivery.policy.catalogue import ENDPOINT_DISABLED, ENDPOINT_NEEDS_ATTENTION
 from delivery.states import WAITING_STATES, BreakerState, State, WaitReason
 from kernel import audit
 from kernel.live_hints import touched
@@ -92,6 +93,12 @@ def discarded(ids: Iterable[int], *, actor: str, reason: str) -> dict[int, str]:
     return _cancel(ids, (State.DEAD_LETTER.value,), "discard", actor=actor, reason=reason)
 
 
+def moved(ids: Iterable[int], *, to: int, actor: str, reason: str) -> dict[int, str]:
+    """Dead letters whose events are owed to another endpoint instead: cancelled, and they say where they went."""
+    states = (State.DEAD_LETTER.value,)
+    return _cancel(ids, states, "move", actor=actor, reason=reason, why=f"moved to endpoint {to}")
+
+
 def cancel_for_endpoint(endpoint_id: int, *, actor: str, reason: str, limit: int = 2_000) -> int:
     """Cancel up to `limit` of an endpoint's waiting deliveries; call again until it returns 0.
 
@@ -102,8 +109,10 @@ def cancel_for_endpoint(endpoint_id: int, *, actor: str, reason: str, limit: int
     return len(_cancel(ids, WAITING_STATES, "cancel_for_endpoint", actor=actor, reason=reason))
 
 
-def _cancel(ids: Iterable[int], states: Sequence[str], verb: str, *, actor: str, reason: str) -> dict[int, str]:
-    ids = list(ids)
+def _cancel(
+    ids: Iterable[int], states: Sequence[str], verb: str, *, actor: str, reason: str, why: str = ""
+) -> dict[int, str]:
+    ids, why = list(ids), why or reason or f"by {actor}"
     with transaction.atomic():
         ordered = Delivery.objects.filter(pk__in=ids).exclude(ordering_key="")
         keys = sorted(set(ordered.values_list("endpoint_id", "ordering_key")))
@@ -111,7 +120,7 @@ def _cancel(ids: Iterable[int], states: Sequence[str], verb: str, *, actor: str,
         rows = _locked(ids, states)
         # Beside the last error, not over it: why the receiver never got it is asked later.
         Delivery.objects.filter(pk__in=list(rows)).update(
-            state=State.CANCELLED, finished_at=_Clock(), cancel_reason=text(reason or f"by {actor}", 200)
+            state=State.CANCELLED, finished_at=_Clock(), cancel_reason=text(why, 200)
         )
         if keys and claims.promote(keys):
             wake()
@@ -238,12 +247,12 @@ def _tell(verb: str, rows: Sequence[int], actor: str, reason: str) -> None:
 
 def disable_endpoint(endpoint_id: int, *, reason: str, now: datetime | None = None) -> bool:
     """Policy's switch: nothing is sent any more until a person enables it; its deliveries are held. Announced once."""
-    return _hold(endpoint_id, "disabled_at", "endpoint.disabled", reason, now)
+    return _hold(endpoint_id, "disabled_at", ENDPOINT_DISABLED, reason, now)
 
 
 def need_attention(endpoint_id: int, *, reason: str, now: datetime | None = None) -> bool:
     """Refusals in a row: held until a person corrects the endpoint and presses Resume. Announced once."""
-    return _hold(endpoint_id, "attention_at", "endpoint.needs_attention", reason, now)
+    return _hold(endpoint_id, "attention_at", ENDPOINT_NEEDS_ATTENTION, reason, now)
 
 
 def _hold(endpoint_id: int, field: str, event_type: str, reason: str, now: datetime | None) -> bool:

@@ -5,16 +5,16 @@ A rendered URL is a secret: callers show it only to those who may see payloads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Container
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.utils import timezone
 
 from delivery.events import payload_bytes
 from delivery.models import Endpoint, Event
-from delivery.policy.postback import Template, check_template, render
-from kernel import exact_numbers
-from kernel.parsing import shown_loads
+from delivery.policy import postback
+from delivery.policy.postback import MASK, Template, check_template, masked, render
 
 OVERRIDES = ("url", "method", "body_template", "body_content_type", "missing_field", "missing_default")
 
@@ -59,11 +59,19 @@ def with_changes(endpoint: Endpoint, changes: dict[str, Any]) -> Endpoint:
 
 
 def envelope_of(event: Event) -> dict[str, Any]:
-    """What a template's fields are looked up in."""
-    found = shown_loads(bytes(event.payload))
-    return {**(found if isinstance(found, dict) else {}), "uid": event.uid}
+    """What a template's fields are looked up in. Raises FieldRefused, as the engine would refuse it."""
+    return postback.envelope_of(bytes(event.payload), event.uid)
 
 
 def made_up(type: str, data: dict[str, Any]) -> dict[str, Any]:
     """An envelope for an event that was never recorded."""
-    return {**exact_numbers.loads(payload_bytes(type, timezone.now(), data)), "uid": "evt_example"}
+    return postback.envelope_of(payload_bytes(type, timezone.now(), data), "evt_example")
+
+
+def hidden(shown: Preview, own: Container[str]) -> Preview:
+    """The same for eyes that may not see the endpoint's URL and template; what is `own` they brought along."""
+    return replace(
+        shown,
+        url=shown.url if "url" in own else masked(shown.url),
+        body=shown.body if "body_template" in own or not shown.body else MASK,
+    )

@@ -6,13 +6,13 @@ never touches an existing delivery. One call makes at most `MOST` deliveries and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import structlog
 from django.db import transaction
-from django.db.models import Count, Func, IntegerField, Max, Q, QuerySet
+from django.db.models import Count, Max, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -21,25 +21,21 @@ from delivery.endpoint_rules import InvalidEndpoint
 from delivery.engine import outbox
 from delivery.engine.wake import wake
 from delivery.models import Delivery, Endpoint, Event, endpoint_label
+from delivery.policy.catalogue import ENDPOINT_TEST
 from delivery.states import WAITING_STATES, State
 from kernel import audit
+from kernel.counting import OctetLength
 from kernel.live_hints import touched
 
 UNFINISHED = (*WAITING_STATES, State.IN_FLIGHT.value)
 LATELY = timedelta(days=1)  # what an endpoint got before that, it is meant to get again
 MOST = 10_000
 CHUNK = 1_000
-READ_BYTES = 8 * 1024 * 1024  # of payloads at once, or a single one
-TEST_EVENT = "endpoint.test"
+READ_BYTES = 8 * 1024 * 1024  # of payloads at once
+READ_MOST = 1024 * 1024  # of one; a larger one is looked into by the database: read here it takes ten times its size
+NOTHING: Mapping[int, int] = {}
 
 log = structlog.get_logger(__name__)
-
-
-class OctetLength(Func):
-    """Bytes of a binary column; known without reading it."""
-
-    function = "octet_length"
-    output_field = IntegerField()
 
 
 @dataclass(frozen=True)
@@ -74,7 +70,7 @@ def events_for(
     if types is not None and not types:
         return rows.none()
     rows = rows.filter(created_at__gte=since, created_at__lt=timezone.now() if until is None else until)
-    return rows.filter(of_types(endpoint.event_types if types is None else types)).exclude(type=TEST_EVENT)
+    return rows.filter(of_types(endpoint.event_types if types is None else types)).exclude(type=ENDPOINT_TEST)
 
 
 def of_types(wanted: Sequence[str]) -> Q:
@@ -116,8 +112,16 @@ def replay(
     return Replayed(made, last if more else None, first)
 
 
-def owe(endpoint_id: int, event_ids: Sequence[int], *, actor: str, reason: str) -> dict[int, int]:
-    """Replay these events, all in one transaction: event → the delivery that was made.
+def owe(
+    endpoint_id: int,
+    event_ids: Sequence[int],
+    *,
+    actor: str,
+    reason: str,
+    replay_of: Mapping[int, int] | None = None,
+) -> dict[int, int]:
+    """Replay these events, all in one transaction: event → the delivery that was made. `replay_of` says of which
+    earlier one, for each event.
 
     Another subscriber's events are left out; nothing is made where the endpoint was deleted.
     """
@@ -125,7 +129,7 @@ def owe(endpoint_id: int, event_ids: Sequence[int], *, actor: str, reason: str) 
     if target is None:
         return {}
     ids = events_for(target, event_ids=event_ids).order_by("pk").values_list("pk", flat=True)
-    rows = _insert(target, list(ids))
+    rows = _insert(target, list(ids), replay_of or {})
     label = endpoint_label(target)
     log.info("operator_verb", verb="endpoint.replay", actor=actor, reason=reason, made=len(rows), **label)
     return {row.event_id: row.pk for row in rows}
@@ -172,7 +176,7 @@ def _ago(age: timedelta) -> str:
     return f"{seconds} seconds"
 
 
-def _insert(endpoint: Endpoint, ids: list[int]) -> list[Delivery]:
+def _insert(endpoint: Endpoint, ids: list[int], replay_of: Mapping[int, int] = NOTHING) -> list[Delivery]:
     with transaction.atomic():
         standing = outbox.hold_events(ids)
         values = _ordering_values(sorted(standing), endpoint.ordering_key) if endpoint.ordering_key else {}
@@ -182,6 +186,7 @@ def _insert(endpoint: Endpoint, ids: list[int]) -> list[Delivery]:
                     event_id=pk,
                     endpoint=endpoint,
                     is_replay=True,
+                    replay_of_id=replay_of.get(pk),
                     next_attempt_at=Now(),  # the database's clock judges what is due
                     ordering_key=values.get(pk, ""),
                 )
@@ -194,12 +199,16 @@ def _insert(endpoint: Endpoint, ids: list[int]) -> list[Delivery]:
 
 
 def _ordering_values(ids: list[int], path: str) -> dict[int, str]:
-    """The value of the ordering key in each of these events. Reads the payloads a few megabytes at a time."""
+    """The value of the ordering key in each of these events. Reads the payloads a few megabytes at a time, and of
+    large ones, which were recorded under other limits, nothing but the value."""
     sizes = Event.objects.filter(pk__in=ids).order_by("pk").annotate(size=OctetLength("payload"))
     found: dict[int, str] = {}
     few: list[int] = []
     room = READ_BYTES
     for pk, size in sizes.values_list("pk", "size"):
+        if size > READ_MOST:
+            found[pk] = events.as_key(outbox.value_text(pk, path.split(".")))
+            continue
         if few and size > room:
             found |= _values_of(few, path)
             few, room = [], READ_BYTES

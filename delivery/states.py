@@ -52,6 +52,14 @@ def in_endpoint_state(word: str) -> Q:
     return condition
 
 
+class DeadLetters(models.TextChoices):
+    """What becomes of an endpoint's dead letters once it is deleted."""
+
+    KEEP = "keep", "keep them"
+    DISCARD = "discard", "discard them"
+    MOVE = "move", "move them to another endpoint"
+
+
 class BreakerState(models.TextChoices):
     CLOSED = "closed", "closed"
     OPEN = "open", "open"

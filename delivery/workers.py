@@ -11,7 +11,7 @@ from django.utils import timezone
 from delivery import latency
 from delivery.engine import process
 from delivery.engine.wake import DRAIN
-from delivery.maintenance import partitions, retention, sweeps
+from delivery.maintenance import leftovers, partitions, retention, sweeps
 
 MAINTAIN_BUDGET_SECONDS = 300.0
 
@@ -28,6 +28,7 @@ def rescue() -> None:
     sweeps.rescue()
     sweeps.promote_strays()
     sweeps.cancel_orphans()
+    leftovers.sweep()
     sweeps.add_missing_health()
 
 

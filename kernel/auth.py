@@ -180,6 +180,11 @@ def may_see_payloads(request: Request, permission: str) -> bool:
     return isinstance(request.auth, ApiKey) or request.user.has_perm(permission)
 
 
+def is_key(request: Request | None) -> bool:
+    """Whether an API key calls, and no console user; where nobody is known, it counts as one."""
+    return request is None or isinstance(request.auth, ApiKey)
+
+
 def caller_of(request: Request) -> Caller:
     if isinstance(request.auth, ApiKey):
         return Caller(f"key:{request.auth.key_id}", request.auth.subscriber or None)

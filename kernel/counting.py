@@ -1,10 +1,17 @@
-"""Counting rows where there may be millions: exactly up to a limit, beyond it the planner's estimate."""
+"""Counting rows where there may be millions: exactly up to a limit, beyond it the planner's estimate; and bytes."""
 
 import json
 
-from django.db.models import QuerySet
+from django.db.models import Func, IntegerField, QuerySet
 
 LIMIT = 100_000
+
+
+class OctetLength(Func):
+    """Bytes of a binary column; known without reading it."""
+
+    function = "octet_length"
+    output_field = IntegerField()
 
 
 def count(rows: QuerySet, limit: int = LIMIT) -> tuple[int, bool]:

@@ -8,6 +8,14 @@ from django.db import models
 from kernel.parsing import HostileJSON, cut, shown_loads, strict_loads
 
 
+class TextBytes(models.Func):
+    """How many bytes a JSON column has as text: what a download of it has."""
+
+    function = "octet_length"
+    template = "%(function)s((%(expressions)s)::text)"
+    output_field = models.IntegerField()
+
+
 class StrictDecoder(json.JSONDecoder):
     """For a form's `JSONField`: what the API refuses is no valid JSON there either."""
 

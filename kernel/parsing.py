@@ -1,5 +1,6 @@
 """JSON as it must be to be stored: no NUL, lone surrogate, NaN, infinity, doubled key or bottomless nesting."""
 
+import codecs
 import json
 import re
 from typing import Any
@@ -42,14 +43,12 @@ def strict_loads(raw: bytes, *, keeps_numbers: bool = False) -> Any:
     as_int = exact_numbers.exact_int if keeps_numbers else None
     hooks: Any = {"parse_constant": _no_constant, "object_pairs_hook": _unique_keys}
     try:
-        text = raw.decode("utf-8")
+        text = _text(raw)
         value = json.loads(text, parse_float=as_float, parse_int=as_int, **hooks)
     except HostileJSON:
         raise
     except exact_numbers.TooLarge as error:
         raise HostileJSON(str(error)) from None
-    except UnicodeDecodeError as error:
-        raise HostileJSON(f"the body is not UTF-8 (byte {error.start})") from None
     except RecursionError:
         raise HostileJSON(_TOO_DEEP) from None
     except ValueError as error:
@@ -63,6 +62,35 @@ def strict_loads(raw: bytes, *, keeps_numbers: bool = False) -> Any:
     return value
 
 
+def _text(raw: bytes) -> str:
+    """UTF-8, without the byte order mark that some senders put before it (RFC 8259 §8.1 lets a reader ignore it)."""
+    other = _other_encoding(raw)
+    if other:
+        raise HostileJSON(f"the body is not UTF-8: it is {other}; send it as UTF-8")
+    try:
+        return raw.removeprefix(codecs.BOM_UTF8).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise HostileJSON(f"the body is not UTF-8 (byte {error.start})") from None
+
+
+def _other_encoding(raw: bytes) -> str:
+    """UTF-16 or UTF-32, by its mark or by the zeros among its first two characters; else ""."""
+    for name, marks in _MARKS.items():
+        if raw.startswith(marks):
+            return name
+    return _ZEROS.get(tuple(byte == 0 for byte in raw[:4]), "")
+
+
+_MARKS = {  # the longer ones first: a UTF-32 mark begins with that of UTF-16
+    "UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+    "UTF-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
+_ZEROS: dict[tuple[bool, ...], str] = {  # RFC 4627 §3
+    (True, True, True, False): "UTF-32",
+    (False, True, True, True): "UTF-32",
+    (True, False, True, False): "UTF-16",
+    (False, True, False, True): "UTF-16",
+}
 _TOO_DEEP = f"the body is nested too deeply: at most {MAX_DEPTH} objects and lists may lie in one another"
 
 
@@ -111,18 +139,62 @@ def tolerant_loads(raw: bytes) -> Any:
     too deep is cut. Not for what is stored as data: there it would change what was said.
     """
     try:
-        text = raw.decode("utf-8")
+        text = _text(raw)
         value = json.loads(
             text, parse_constant=lambda _name: None, parse_float=_finite_or_none, object_pairs_hook=_clear_pairs
         )
-    except UnicodeDecodeError as error:
-        raise HostileJSON(f"the body is not UTF-8 (byte {error.start})") from None
+    except HostileJSON:
+        raise
     except RecursionError:
         raise HostileJSON(_TOO_DEEP) from None
     except ValueError as error:
         raise HostileJSON(f"the body is not JSON: {error}") from None
     value = cut(value)
     return _mended(value) if "\\u" in text else value
+
+
+def mended_loads(raw: bytes) -> tuple[Any, int]:
+    """UTF-8 JSON, and in how many texts of it NUL or half a character was `REPLACED`. Otherwise as `strict_loads`.
+
+    For what has been paid for and comes once: what no text may hold must not cost the rest.
+    """
+    try:
+        return strict_loads(raw), 0
+    except HostileJSON as error:
+        refused = error
+    try:
+        text = raw.decode("utf-8")
+        hooks: Any = {"parse_constant": _no_constant, "object_pairs_hook": _unique_keys}
+        value = json.loads(text, parse_float=exact_numbers.finite, strict=False, **hooks)
+    except (ValueError, RecursionError):
+        raise refused from None
+    if is_too_deep(value):
+        raise refused
+    replaced = _count_unstorable(value)
+    mended = _mended(value)
+    if not replaced or _has_clash(value, mended):
+        raise refused
+    return mended, replaced
+
+
+def _count_unstorable(value: Any) -> int:
+    """Of something that is not too deep."""
+    if isinstance(value, str):
+        return 1 if _UNSTORABLE.search(value) else 0
+    if isinstance(value, list):
+        return sum(map(_count_unstorable, value))
+    if isinstance(value, dict):
+        return sum(map(_count_unstorable, value)) + sum(map(_count_unstorable, value.values()))
+    return 0
+
+
+def _has_clash(value: Any, mended: Any) -> bool:
+    """Whether two keys of one object have become the same, so that something would be missing."""
+    if isinstance(value, list):
+        return any(map(_has_clash, value, mended))
+    if isinstance(value, dict):
+        return len(value) != len(mended) or any(map(_has_clash, value.values(), mended.values()))
+    return False
 
 
 def _clear_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -140,10 +212,15 @@ def _finite_or_none(text: str) -> float | None:
         return None
 
 
+def mended(text: str) -> str:
+    """The same text, or one with `REPLACED` for each character that PostgreSQL does not store."""
+    return _UNSTORABLE.sub(REPLACED, text) if _UNSTORABLE.search(text) else text
+
+
 def _mended(value: Any) -> Any:
     """Of something that is not too deep."""
     if isinstance(value, str):
-        return _UNSTORABLE.sub(REPLACED, value)
+        return mended(value)
     if isinstance(value, list):
         return [_mended(item) for item in value]
     if isinstance(value, dict):

@@ -5,11 +5,13 @@ State columns are written only by `tasks.engine.lifecycle`; nothing here decides
 
 import uuid
 from datetime import datetime, timedelta
+from typing import Any
 
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 
-from kernel.json_fields import ShownJSONField
+from kernel.json_fields import ShownJSONField, TextBytes
 from tasks.states import (
     BATCH_OUTCOMES,
     FINAL_STATES,
@@ -19,6 +21,15 @@ from tasks.states import (
 )
 
 MAX_BATCH = 10_000  # tasks of one batch
+MAX_ATTEMPTS = 100  # of a task before it is a dead letter; a redrive grants as many again
+MAX_CONCURRENCY = 100_000  # tasks of a kind at once
+MAX_RATE_PER_MINUTE = 1_000_000
+MAX_TIMEOUT_SECONDS = 30 * 86_400  # of one attempt
+SMALL_MOST = 2**15 - 1  # what a count in a smallint can be
+
+
+def _bounded(most: int) -> list[Any]:
+    return [MinValueValidator(1), MaxValueValidator(most)]
 
 
 class Batch(models.Model):
@@ -68,6 +79,13 @@ class Task(models.Model):
     progress = models.PositiveSmallIntegerField(default=0, help_text="0 to 100.")
     input = ShownJSONField()
     result = ShownJSONField(null=True, blank=True)
+    # Lists carry these instead of the bodies. By the database itself: they cannot part, whoever writes the row.
+    input_bytes = models.GeneratedField(
+        expression=TextBytes("input"), output_field=models.IntegerField(null=True), db_persist=True
+    )
+    result_bytes = models.GeneratedField(
+        expression=TextBytes("result"), output_field=models.IntegerField(null=True), db_persist=True
+    )
     error_code = models.CharField(max_length=60, blank=True)
     error_text = models.TextField(blank=True)
     attempt_count = models.PositiveSmallIntegerField(default=0, help_text="External jobs or runs begun so far.")
@@ -180,6 +198,23 @@ class ExternalJob(models.Model):
         return f"{self.provider} job {self.job_id or '(starting)'}"
 
 
+class KeptAnswer(models.Model):
+    """What a provider sent as a job's result, byte for byte, where it could not be used as it came.
+
+    In a table of its own, so that no list of jobs can carry it.
+    """
+
+    job = models.OneToOneField(ExternalJob, on_delete=models.CASCADE, related_name="kept_answer")
+    body = models.BinaryField()
+    body_bytes = models.PositiveIntegerField(help_text="How many came.")
+    is_cut = models.BooleanField(default=False, help_text="Whether more came than is kept.")
+    note = models.TextField(blank=True, help_text="What was wrong with it.")
+    received_at = models.DateTimeField(auto_now=True)
+
+    def __str__(self) -> str:
+        return f"{self.body_bytes:,} bytes of {self.job}"
+
+
 class Transition(models.Model):
     """Append-only: one step of a task, why it happened and who caused it. `from_state` is empty for its creation."""
 
@@ -254,13 +289,22 @@ class KindPolicy(models.Model):
     kind = models.CharField(max_length=60, unique=True)
     provider = models.CharField(max_length=60, blank=True, help_text="Where new work goes; empty for internal kinds.")
     is_paused = models.BooleanField(default=False, help_text="Holds its queued tasks; running ones go on.")
-    concurrency = models.PositiveIntegerField(default=500, help_text="Most tasks running at once.")
-    rate_per_minute = models.PositiveIntegerField(
-        null=True, blank=True, help_text="Most starts a minute; empty: no limit."
+    concurrency = models.PositiveIntegerField(
+        default=500, validators=_bounded(MAX_CONCURRENCY), help_text="Most tasks running at once."
     )
-    attempt_limit = models.PositiveSmallIntegerField(default=3)
-    timeout_seconds = models.PositiveIntegerField(default=3600, help_text="How long one attempt may take.")
-    batch_size = models.PositiveIntegerField(default=50, help_text="Most tasks in one start call.")
+    rate_per_minute = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=_bounded(MAX_RATE_PER_MINUTE),
+        help_text="Most starts a minute; empty: no limit. To start none, pause the kind.",
+    )
+    attempt_limit = models.PositiveSmallIntegerField(default=3, validators=_bounded(MAX_ATTEMPTS))
+    timeout_seconds = models.PositiveIntegerField(
+        default=3600, validators=_bounded(MAX_TIMEOUT_SECONDS), help_text="How long one attempt may take."
+    )
+    batch_size = models.PositiveIntegerField(
+        default=50, validators=_bounded(MAX_BATCH), help_text="Most tasks in one start call."
+    )
     held_until = models.DateTimeField(null=True, blank=True, editable=False, help_text="No starts before, by itself.")
     hold_reason = models.CharField(max_length=60, blank=True, editable=False)
     hold_text = models.CharField(max_length=300, blank=True, editable=False)
@@ -279,7 +323,12 @@ class KindPolicy(models.Model):
             models.CheckConstraint(
                 condition=Q(concurrency__gte=1, attempt_limit__gte=1, batch_size__gte=1, timeout_seconds__gte=1),
                 name="kindpolicy_at_least_one",
-            )
+            ),
+            models.CheckConstraint(  # zero would mean no limit, and more attempts overflow at a redrive
+                condition=Q(rate_per_minute__isnull=True, attempt_limit__lte=MAX_ATTEMPTS)
+                | Q(rate_per_minute__gte=1, attempt_limit__lte=MAX_ATTEMPTS),
+                name="kindpolicy_says_what_it_means",
+            ),
         ]
 
     def __str__(self) -> str:

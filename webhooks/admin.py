@@ -18,11 +18,12 @@ from kernel.admin.bases import KeptAdmin
 from kernel.admin.confirm import run_verb
 from tasks import providers
 from tasks.states import Reason
-from webhooks import inbox, labels
+from webhooks import checks, inbox, labels, refusals
 from webhooks.errors import CannotReplay
 from webhooks.models import InboundEvent, InboundVerdict, Refusal, RefusedCall
 
 RESULTS_SHOWN = 200
+NAMED_ALIKE = 200  # most events of one id that a search finds
 
 
 class ReasonFilter(admin.SimpleListFilter):
@@ -57,6 +58,7 @@ class ProviderFilter(admin.SimpleListFilter):
 
 @admin.register(InboundEvent)
 class InboundEventAdmin(KeptAdmin):
+    list_before_template = "admin/webhooks/sources.html"
     list_display = ("number", "source", "verdict_badge", "outcome_badge", "why", "job_count", "repeated", "received")
     list_filter = ("verdict", "outcome", ReasonFilter, ProviderFilter, ("received_at", RangeDateTimeFilter))
     list_filter_submit = True
@@ -64,6 +66,9 @@ class InboundEventAdmin(KeptAdmin):
     search_help_text = "Event id, job id, webhook-id or correlation id, exactly"
     change_form_outer_before_template = "admin/webhooks/inbound_panel.html"
     actions_detail = ("replay_verb",)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        return super().changelist_view(request, {**(extra_context or {}), "sources": _sources()})
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[InboundEvent]:
         return super().get_queryset(request).defer("body", "headers")
@@ -76,10 +81,15 @@ class InboundEventAdmin(KeptAdmin):
         of_job = queryset.filter(results__contains=[{"job_id": term}])
         if of_job.exists():
             return of_job, False
-        named = queryset.filter(
-            source__in=labels.known_sources(), dedupe_key=f"id:{term}", verdict=InboundVerdict.VERIFIED
+        named = list(
+            queryset.filter(
+                source__in=labels.known_sources(), dedupe_key=inbox.event_key(term), verdict=InboundVerdict.VERIFIED
+            ).values_list("pk", flat=True)
         )
-        return (named, False) if named.exists() else super().get_search_results(request, queryset, term)
+        if not named:
+            return super().get_search_results(request, queryset, term)
+        others = queryset.filter(is_id_reused=True, dedupe_key__startswith=inbox.reused_prefix(term))
+        return queryset.filter(pk__in=[*named, *others.values_list("pk", flat=True)[:NAMED_ALIKE]]), False
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         return []
@@ -163,10 +173,12 @@ def _panel(event: InboundEvent, request: HttpRequest) -> dict[str, Any]:
         "outcome": labels.outcome(event),
         "outcome_colour": labels.OUTCOME_COLOURS[labels.outcome(event)],
         "why": labels.why(event),
+        "detail": event.verdict_detail,
         "next_step": labels.next_step(event),
         "received": labels.moment(event.received_at),
         "judged": labels.moment(event.judged_at),
         "parked": labels.moment(event.parked_until),
+        "is_id_reused": event.is_id_reused,
         "repeated": f"{event.duplicate_count} times" if event.duplicate_count else "never",
         "size": f"{event.body_bytes or len(event.body):,} bytes",
         "results": [_result(row) for row in event.results[:RESULTS_SHOWN]],
@@ -189,14 +201,25 @@ def _result(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _sources() -> dict[str, Any]:
+    """What stands above the lists: secrets that cannot be used, and what today's refused calls take."""
+    told = (*checks.secret_faults().values(), *checks.secret_doubts().values())
+    faults = [words for found in told for words in found]
+    return {"faults": faults, "budgets": [labels.budget(row) for row in refusals.budgets()]}
+
+
 @admin.register(RefusedCall)
 class RefusedCallAdmin(KeptAdmin):
+    list_before_template = "admin/webhooks/sources.html"
     list_display = ("hour", "source", "why", "count", "stored")
     list_filter = ("reason", "source")
     search_help_text = "Number of the row"
     ordering = ("-hour", "source")
     fields = ("hour", "source", "why", "count")
     readonly_fields = fields
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        return super().changelist_view(request, {**(extra_context or {}), "sources": _sources()})
 
     @display(description="Why")
     def why(self, obj: RefusedCall) -> str:

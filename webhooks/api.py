@@ -8,7 +8,7 @@ from typing import Any
 
 import django_filters
 from django.db.models import QuerySet
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import mixins, serializers, viewsets
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -28,11 +28,13 @@ SHOWN = (
     "provider",
     "verdict",
     "verdict_reason",
+    "verdict_detail",
     "outcome",
     "reason",
     "results",
     "correlation_id",
     "duplicate_count",
+    "is_id_reused",
     "body_bytes",
     "parked_until",
     "received_at",
@@ -91,7 +93,7 @@ class InboundEventDetailSerializer(InboundEventSerializer):
 
 
 class ReplaySerializer(serializers.Serializer):
-    reason = serializers.CharField(max_length=300, required=False, default="")
+    reason = serializers.CharField(max_length=300, required=False, allow_blank=True, default="")
 
 
 class ReplayedSerializer(serializers.Serializer):
@@ -118,6 +120,10 @@ class InboundEventFilter(django_filters.FilterSet):
         return queryset.filter(results__contains=[{"job_id": value}])
 
 
+@extend_schema_view(
+    list=extend_schema(summary="List inbound events"),
+    retrieve=extend_schema(summary="Get an inbound event with its body"),
+)
 class InboundEventViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
     """Stored provider callbacks, newest first."""
 
@@ -133,7 +139,8 @@ class InboundEventViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, view
 
     def get_queryset(self) -> QuerySet[InboundEvent]:
         bound = caller_of(self.request).subscriber
-        events = InboundEvent.objects.all() if self.action == "retrieve" else InboundEvent.objects.defer("body")
+        events = InboundEvent.objects.all()
+        events = events if self.action == "retrieve" else events.defer("body", "headers")
         return events if bound is None else events.filter(subscribers__contains=[bound])
 
     def get_serializer_class(self) -> type[serializers.BaseSerializer]:
@@ -147,7 +154,7 @@ class InboundEventViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, view
         }
         return self.get_serializer_class()(*args, **{**kwargs, "context": context})
 
-    @extend_schema(request=ReplaySerializer, responses=ReplayedSerializer)
+    @extend_schema(summary="Judge it again", request=ReplaySerializer, responses=ReplayedSerializer)
     @action(detail=True, methods=["post"])
     def replay(self, request: Request, pk: str | None = None) -> Response:
         """Judge a stored event once more by its stored verdict; no second effect."""

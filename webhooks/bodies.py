@@ -11,6 +11,7 @@ from django.http.request import UnreadablePostError
 from webhooks.models import Refusal
 
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS  # zlib's flag for "find out which"
+_BARE = -zlib.MAX_WBITS  # what many take `deflate` for (RFC 9110 §8.4.1.2)
 
 
 class BodyRefused(Exception):
@@ -42,13 +43,20 @@ def inflate(raw: bytes, encoding: str, cap: int) -> bytes:
         return raw
     if name not in {"gzip", "x-gzip", "deflate"}:
         raise BodyRefused(Refusal.BAD_ENCODING)
-    machine = zlib.decompressobj(_GZIP_OR_ZLIB)
+    for window in (_GZIP_OR_ZLIB, _BARE) if name == "deflate" else (_GZIP_OR_ZLIB,):
+        content = _inflated(raw, window, cap)
+        if content is not None:
+            return content
+    raise BodyRefused(Refusal.BAD_ENCODING)
+
+
+def _inflated(raw: bytes, window: int, cap: int) -> bytes | None:
+    """None where it is not packed that way, is cut off, or where something follows it that would go unread."""
+    machine = zlib.decompressobj(window)
     try:
         content = machine.decompress(raw, cap + 1)
     except zlib.error:
-        raise BodyRefused(Refusal.BAD_ENCODING) from None
+        return None
     if len(content) > cap:
         raise BodyRefused(Refusal.TOO_LARGE)
-    if not machine.eof:
-        raise BodyRefused(Refusal.BAD_ENCODING)
-    return content
+    return content if machine.eof and not machine.unused_data else None

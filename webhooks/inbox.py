@@ -1,11 +1,10 @@
-"""The inbox: verify, store raw, judge, answer; match parked events again, replay. SQL: one counter.
+"""The inbox: verify, store raw, judge, answer; match parked events again, replay.
 
 A genuine call is on disk before its body is parsed, and is answered 2xx only from there. The signature is judged once,
 at receipt; sweep and replay go by the stored verdict, since an old timestamp would fail the tolerance.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
@@ -16,32 +15,24 @@ from django.db import IntegrityError, InterfaceError, OperationalError, connecti
 from django.db.models import F, Q
 from django.utils import timezone
 
-from kernel import correlation
+from kernel import audit, correlation
 from tasks.states import Reason
 from webhooks import sources
 from webhooks.bodies import BodyRefused, inflate
 from webhooks.errors import CannotReplay
-from webhooks.judging import NotParseable, Result, judge
-from webhooks.models import InboundEvent, InboundOutcome, InboundVerdict, Refusal, RefusedCall
-from webhooks.schemes import EVENT_ID_HEADERS, SignedCall, Verification, verify
+from webhooks.judging import PATIENCE, NotParseable, Result, judge
+from webhooks.models import OUR_FAULTS, UNREAD, InboundEvent, InboundOutcome, InboundVerdict, Refusal
+from webhooks.refusals import Call, Reply, refusal, refuse
+from webhooks.refusals import count as count_refusal
+from webhooks.schemes import SignedCall, Verification, verify
 from webhooks.sources import Source
 
-STORED_REFUSALS_PER_HOUR = 100  # for each source and reason; beyond, calls are only counted
-REFUSED_BODY_BYTES = 64 * 1024
-KEPT_HEADERS = ("content-type", "content-encoding", "user-agent", correlation.HEADER, *EVENT_ID_HEADERS)
 SWEEP_LIMIT = 200
+KEY_LENGTH = 200  # of the column; an event id that does not fit stands in the keys as its hash
+TWINS_COMPARED = 20
 UNTRUSTED = "Its signature was refused, so its content cannot be trusted. Ask the provider to send anew."
 GRACE = timedelta(seconds=10)  # an event this young is still being judged by the call that brought it
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True)
-class Reply:
-    """What the provider is told."""
-
-    status_code: int
-    body: dict[str, Any]
-    headers: dict[str, str] = field(default_factory=dict)
 
 
 def receive(
@@ -55,15 +46,15 @@ def receive(
 ) -> Reply:
     """Take one call in. Header names are lower case; `token` is the URL's. OperationalError without a database."""
     now = now or timezone.now()
+    call = Call(source, raw, headers, remote_addr)
     try:
-        content = inflate(raw, headers.get("content-encoding", ""), settings.INBOUND_MAX_BYTES)
+        content = _content(raw, headers.get("content-encoding", ""))
     except BodyRefused as refused:
-        return _refuse(source, raw, headers, remote_addr, InboundVerdict.UNPARSEABLE, refused.reason, now)
-    verification = _verify(source, raw, content, headers, token, now)
+        return refuse(call, InboundVerdict.UNPARSEABLE, refused.reason)
+    verification = _verify(call, content, token, now)
     if not verification.is_genuine:
-        reason = Refusal(verification.reason)
-        return _refuse(source, raw, headers, remote_addr, InboundVerdict.REFUSED, reason, now)
-    event, is_new = _store(source, raw, headers, remote_addr, verification)
+        return _turn_away(call, Refusal(verification.reason))
+    event, is_new = _store(call, content, verification)
     if not is_new:
         InboundEvent.objects.filter(pk=event.pk).update(duplicate_count=F("duplicate_count") + 1)
         if event.outcome:
@@ -71,59 +62,101 @@ def receive(
     return _judged(source, event, content, now)
 
 
-def _verify(
-    source: Source, raw: bytes, content: bytes, headers: Mapping[str, str], token: str, now: datetime
-) -> Verification:
+def _content(raw: bytes, encoding: str) -> bytes:
+    """What the body says. Where its encoding cannot be read, the body as it is: a proxy may have unpacked it, and left
+    the header. Raises BodyRefused for what unpacks beyond the cap."""
+    try:
+        return inflate(raw, encoding, settings.INBOUND_MAX_BYTES)
+    except BodyRefused as refused:
+        if refused.reason != Refusal.BAD_ENCODING:
+            raise
+        return raw
+
+
+def _turn_away(call: Call, reason: Refusal) -> Reply:
+    """Of a stranger's body that cannot be unpacked that is the nearer reason."""
+    try:
+        if reason not in OUR_FAULTS:
+            inflate(call.raw, call.headers.get("content-encoding", ""), settings.INBOUND_MAX_BYTES)
+    except BodyRefused as refused:
+        return refuse(call, InboundVerdict.UNPARSEABLE, refused.reason)
+    return refuse(call, InboundVerdict.REFUSED, reason)
+
+
+def _verify(call: Call, content: bytes, token: str, now: datetime) -> Verification:
     """Signed are the bytes as sent; some senders sign first and compress then."""
-    scheme, secrets = source.provider.scheme, source.provider.secrets()
-    verification = verify(scheme, SignedCall(raw, headers, token), secrets, now)
-    if verification.is_genuine or content is raw:
+    provider = call.source.provider
+    try:
+        secrets = list(provider.secrets())
+    except (InterfaceError, OperationalError):
+        raise
+    except Exception:  # noqa: BLE001 - whatever ails the adapter, the provider must send again; the check says what
+        return Verification(Refusal.SECRETS_UNAVAILABLE.value)
+    verification = verify(provider.scheme, SignedCall(call.raw, call.headers, token), secrets, now)
+    if verification.is_genuine or content is call.raw:
         return verification
-    return verify(scheme, SignedCall(content, headers, token), secrets, now)
+    return verify(provider.scheme, SignedCall(content, call.headers, token), secrets, now)
 
 
-def _store(
-    source: Source, raw: bytes, headers: Mapping[str, str], remote_addr: str | None, verification: Verification
-) -> tuple[InboundEvent, bool]:
-    """The event's row, new or the one that came before; unique by its dedupe key among verified rows."""
+def _store(call: Call, content: bytes, verification: Verification) -> tuple[InboundEvent, bool]:
+    """The event's row, new or the one that came before; unique by its dedupe key among verified rows.
+
+    An id is for one event, and its repetitions carry the same body (Standard Webhooks, "webhook-id"). Another body
+    under it is a fault of the sender's, or a repetition made anew, and news all the same: it has a row of its own.
+    """
+    name = verification.event_id
+    event, is_new = _row_of(call, event_key(name) if name else content_key(content))
+    if is_new or not name or _stored_content(event) == content:
+        return event, is_new
+    log.warning("inbound_id_reused", inbound_event=event.pk, source=event.source)
+    return _row_of(call, reused_prefix(name) + content_key(name.encode() + b"." + content), is_id_reused=True)
+
+
+def _row_of(call: Call, key: str, **marks: Any) -> tuple[InboundEvent, bool]:
     return InboundEvent.objects.defer("body").get_or_create(
-        source=source.name,
-        dedupe_key=dedupe_key(verification, raw),
+        source=call.source.name,
+        dedupe_key=key,
         verdict=InboundVerdict.VERIFIED,
-        defaults=_row(source, raw, headers, remote_addr),
+        defaults={**call.row(), **marks},
     )
 
 
-def dedupe_key(verification: Verification, raw: bytes) -> str:
-    """The sender's own event id where the scheme has one, else the body itself."""
-    if verification.event_id:
-        return f"id:{verification.event_id}"[:200]
-    return f"sha256:{sha256(raw).hexdigest()}"
+def event_key(event_id: str) -> str:
+    """The dedupe key of a signed event id; all of a long one counts."""
+    key = f"id:{event_id}"
+    return key if len(key) <= KEY_LENGTH else f"idhash:{_digest(event_id.encode())}"
 
 
-def _row(source: Source, raw: bytes, headers: Mapping[str, str], remote_addr: str | None) -> dict[str, Any]:
-    return {
-        "provider": source.provider.name,
-        "body": raw,
-        "body_bytes": len(raw),
-        "headers": _kept(headers, getattr(source.provider, "kept_headers", ())),
-        "remote_addr": remote_addr,
-        "correlation_id": correlation.current(),
-    }
+def reused_prefix(event_id: str) -> str:
+    """How the keys of all further bodies begin that came under this id."""
+    prefix = f"reused:{event_id}#"
+    fits = len(prefix) + len(content_key(b"")) <= KEY_LENGTH
+    return prefix if fits else f"reused:{_digest(event_id.encode())}#"
 
 
-def _kept(headers: Mapping[str, str], more: tuple[str, ...]) -> dict[str, str]:
-    """The headers that judging needs, as text that a database takes."""
-    names = (*KEPT_HEADERS, *more)
-    found = {name: "".join(filter(str.isprintable, headers[name]))[:500] for name in names if name in headers}
-    return {name: value.encode("utf-8", "replace").decode() for name, value in found.items()}
+def content_key(content: bytes) -> str:
+    """Where no id is signed: an id that anybody can write beside a body must neither hide one nor make it new."""
+    return f"sha256:{_digest(content)}"
+
+
+def _digest(value: bytes) -> str:
+    return sha256(value).hexdigest()
+
+
+def _stored_content(event: InboundEvent) -> bytes:
+    return _content(bytes(event.body), event.headers.get("content-encoding", ""))
 
 
 def _judged(source: Source, event: InboundEvent, content: bytes, now: datetime) -> Reply:
     try:
         results = judge(event, source.provider, content, now)
-    except NotParseable:
-        return _not_parseable(source, event, now)
+    except NotParseable as fault:
+        return _not_parseable(source, event, fault, content, now)
+    except (InterfaceError, OperationalError):
+        raise
+    except Exception:
+        log.exception("inbound_judging_failed", inbound_event=event.pk, source=source.name)
+        return _answer(InboundOutcome.ACCEPTED.value, Refusal.APPLY_FAILED.value, [])  # the sweep tries again
     return _answer(event.outcome, event.reason, results)
 
 
@@ -138,58 +171,31 @@ def _duplicate(event: InboundEvent) -> Reply:
     return _answer(**repeated, results=[{**result, **repeated} for result in event.results])
 
 
-def _not_parseable(source: Source, event: InboundEvent, now: datetime) -> Reply:
-    """Genuine, but not this source's payload: kept (within bounds) for whoever mends the adapter, answered 400."""
-    reason = Refusal.NOT_PARSEABLE
-    if count_refusal(source.name, reason, now) > STORED_REFUSALS_PER_HOUR:
-        InboundEvent.objects.filter(pk=event.pk).delete()
+def _not_parseable(source: Source, event: InboundEvent, fault: NotParseable, content: bytes, now: datetime) -> Reply:
+    """Genuine, but not this source's payload: kept whole, once, for whoever mends the adapter; answered 400."""
+    count_refusal(source.name, Refusal.NOT_PARSEABLE)
+    earlier = _same_unread(event, content)
+    if earlier is None:
+        _unread(event, fault, now)
     else:
-        InboundEvent.objects.filter(pk=event.pk).update(
-            verdict=InboundVerdict.UNPARSEABLE, verdict_reason=reason, judged_at=now
-        )
-    return refusal(400, reason)
+        InboundEvent.objects.filter(pk=event.pk).delete()
+        InboundEvent.objects.filter(pk=earlier).update(duplicate_count=F("duplicate_count") + 1)
+    return refusal(400, Refusal.NOT_PARSEABLE, fault.detail)
 
 
-def _refuse(
-    source: Source,
-    raw: bytes,
-    headers: Mapping[str, str],
-    remote_addr: str | None,
-    verdict: InboundVerdict,
-    reason: Refusal,
-    now: datetime,
-) -> Reply:
-    """Turn a call away: counted, and stored with its reason as long as it is no flood."""
-    log.warning("inbound_call_refused", source=source.name, reason=reason.value)
-    if count_refusal(source.name, reason, now) <= STORED_REFUSALS_PER_HOUR:
-        InboundEvent.objects.create(
-            source=source.name,
-            dedupe_key=dedupe_key(Verification(), raw),
-            verdict=verdict,
-            verdict_reason=reason,
-            judged_at=now,
-            **{**_row(source, raw, headers, remote_addr), "body": raw[:REFUSED_BODY_BYTES]},
-        )
-    if reason == Refusal.TOO_LARGE:
-        return refusal(413, reason)
-    return refusal(401 if verdict == InboundVerdict.REFUSED else 400, reason)
+def _unread(event: InboundEvent, fault: NotParseable, now: datetime) -> None:
+    InboundEvent.objects.filter(pk=event.pk).update(
+        verdict=InboundVerdict.UNPARSEABLE,
+        verdict_reason=Refusal.NOT_PARSEABLE,
+        verdict_detail=fault.detail,
+        judged_at=now,
+    )
 
 
-def refusal(status_code: int, reason: Refusal) -> Reply:
-    return Reply(status_code, {"status": "refused", "reason": reason.value, "detail": reason.label})
-
-
-def count_refusal(source: str, reason: Refusal, now: datetime) -> int:
-    """One more refused call of this source and reason in this hour; returns how many that makes."""
-    hour = now.replace(minute=0, second=0, microsecond=0)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"INSERT INTO {RefusedCall._meta.db_table} AS refused (source, reason, hour, count)"  # noqa: S608
-            " VALUES (%s, %s, %s, 1) ON CONFLICT (source, reason, hour) DO UPDATE SET count = refused.count + 1"
-            " RETURNING count",
-            [source, reason.value, hour],
-        )
-        return cursor.fetchone()[0]
+def _same_unread(event: InboundEvent, content: bytes) -> int | None:
+    """The row of the same event that could not be read before either: a repetition needs no row of its own."""
+    twins = InboundEvent.objects.filter(UNREAD, source=event.source, dedupe_key=event.dedupe_key).exclude(pk=event.pk)
+    return next((twin.pk for twin in twins.order_by("id")[:TWINS_COMPARED] if _stored_content(twin) == content), None)
 
 
 def sweep(now: datetime) -> int:
@@ -198,7 +204,8 @@ def sweep(now: datetime) -> int:
         Q(outcome="", received_at__lt=now - GRACE) | Q(parked_until__isnull=False)
     )
     swept = 0
-    for event in due.order_by("id")[:SWEEP_LIMIT]:
+    # Whoever was looked at longest ago comes first, so that what stays open keeps nobody from his turn.
+    for event in due.order_by(F("judged_at").asc(nulls_first=True), "id")[:SWEEP_LIMIT]:
         swept += 1
         try:
             _judge_stored(event, now)
@@ -206,7 +213,20 @@ def sweep(now: datetime) -> int:
             log.warning("inbound_sweep_interrupted", inbound_event=event.pk, error=type(error).__name__)
             if connection.connection is None or connection.connection.closed:
                 break
+        except Exception as error:  # noqa: BLE001 - one event must not keep the others from being judged
+            log.error("inbound_judging_failed", inbound_event=event.pk, error=type(error).__name__)
+            _failed(event, now)
     return swept
+
+
+def _failed(event: InboundEvent, now: datetime) -> None:
+    """A fault of ours: it is tried again for an hour, and after that by a person's replay."""
+    row = InboundEvent.objects.filter(pk=event.pk)
+    if now - event.received_at < PATIENCE[Refusal.APPLY_FAILED.value]:
+        row.update(judged_at=now)
+    else:
+        row.filter(outcome="").update(outcome=InboundOutcome.IGNORED, reason=Refusal.APPLY_FAILED, judged_at=now)
+        row.update(parked_until=None)
 
 
 def _judge_stored(event: InboundEvent, now: datetime, *, again: bool = False) -> list[Result]:
@@ -214,12 +234,12 @@ def _judge_stored(event: InboundEvent, now: datetime, *, again: bool = False) ->
     if source is None:
         _settle_orphan(event, now)
         return []
+    content = _stored_content(event)
     try:
-        content = inflate(bytes(event.body), event.headers.get("content-encoding", ""), settings.INBOUND_MAX_BYTES)
         return judge(event, source.provider, content, now, again=again)
-    except (NotParseable, BodyRefused):
-        _not_parseable(source, event, now)
-        event.refresh_from_db(fields=["verdict", "verdict_reason"])
+    except NotParseable as fault:
+        _unread(event, fault, now)
+        event.refresh_from_db(fields=["verdict", "verdict_reason", "verdict_detail"])
         return []
 
 
@@ -245,6 +265,8 @@ def replay(event_id: int, *, actor: str, reason: str, now: datetime | None = Non
         _trust_again(event)
     with correlation.bind(event.correlation_id):
         log.info("inbound_event_replayed", inbound_event=event.pk, actor=actor, reason=reason)
+        # Before it: each job's news is applied in a transaction of its own, and what began must be on record.
+        audit.record(actor, "replay", "inbound_event", [event.pk], reason)
         results = _judge_stored(event, now, again=True)
     return event, results
 
@@ -255,7 +277,9 @@ def _trust_again(event: InboundEvent) -> None:
         raise CannotReplay("Its body could not be read at receipt, so its signature was never judged.")
     try:
         with transaction.atomic():
-            InboundEvent.objects.filter(pk=event.pk).update(verdict=InboundVerdict.VERIFIED, verdict_reason="")
+            InboundEvent.objects.filter(pk=event.pk).update(
+                verdict=InboundVerdict.VERIFIED, verdict_reason="", verdict_detail=""
+            )
     except IntegrityError:
         raise CannotReplay("The provider has sent it again since, and that copy was taken. Replay that one.") from None
-    event.verdict, event.verdict_reason = InboundVerdict.VERIFIED, ""
+    event.verdict, event.verdict_reason, event.verdict_detail = InboundVerdict.VERIFIED, "", ""

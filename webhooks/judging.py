@@ -1,13 +1,14 @@
 """From stored bytes to outcomes: parse by the provider's adapter, apply each update, keep the best of what came out.
 
-Every update goes through `tasks.external`, in transactions of its own, so judging an event twice, or twice at the same
-time, changes nothing the second time. Must never judge a signature: the stored verdict counts.
+Every update goes through `tasks.external`, in transactions of its own, and is judged against the task as it is then. So
+what an event has done is not done again, however often or at whatever moment it is judged; one that was ignored may
+count the next time. Must never judge a signature: the stored verdict counts.
 """
 
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,10 +16,11 @@ import structlog
 from django.db import InterfaceError, OperationalError, transaction
 
 from kernel import correlation
+from kernel.parsing import mended
 from tasks import external
 from tasks.external import Applied
 from tasks.models import ExternalJob
-from tasks.providers.base import ParsedCallback, Provider, ProviderUpdate
+from tasks.providers.base import Provider, ProviderUpdate, Unparseable
 from tasks.states import Cause, Reason
 from webhooks.models import InboundEvent, InboundOutcome, Refusal
 
@@ -30,12 +32,17 @@ PATIENCE = {  # results that may still change, and for how long
 }
 LOOKUP_CHUNK = 5_000
 APPLY_CHUNK = 200
+ID_LENGTH = 200  # of a job's and an item's id, as our columns hold them
 Result = dict[str, Any]
 log = structlog.get_logger(__name__)
 
 
 class NotParseable(Exception):
-    """The body is not this provider's payload."""
+    """The body is not this provider's payload; `detail` says why, where the adapter does."""
+
+    def __init__(self, detail: str = "") -> None:
+        super().__init__(detail)
+        self.detail = mended(detail)[:300]
 
 
 @dataclass(frozen=True)
@@ -46,15 +53,28 @@ class Concerned:
     subscribers: list[str]
 
 
-def parse(provider: Provider, content: bytes, headers: dict[str, str]) -> ParsedCallback:
+def parse(provider: Provider, content: bytes, headers: dict[str, str]) -> list[ProviderUpdate]:
     """The adapter's reading of the body; `NotParseable` whatever it stumbles over, since strangers write bodies."""
     try:
-        return provider.parse(content, headers)
+        return [storable(update) for update in provider.parse(content, headers).updates]
     except (InterfaceError, OperationalError):
         raise
+    except Unparseable as error:
+        raise NotParseable(str(error)) from error
     except Exception as error:
         log.warning("inbound_not_parseable", provider=provider.name, error=type(error).__name__)
         raise NotParseable from error
+
+
+def storable(update: ProviderUpdate) -> ProviderUpdate:
+    """As our rows can hold it, whatever the adapter let through: a text that no row takes would break the others."""
+    texts = (update.job_id, update.item_key, update.raw_status, update.error_code, update.error_text, update.problem)
+    if all(mended(text) is text for text in texts) and max(len(texts[0]), len(texts[1])) <= ID_LENGTH:
+        return update
+    if any(mended(text) != text or len(text) > ID_LENGTH for text in texts[:2]):
+        return ProviderUpdate("", problem=f"its job id is longer than {ID_LENGTH} characters, or cannot be stored")
+    raw_status, error_code, error_text, problem = map(mended, texts[2:])
+    return replace(update, raw_status=raw_status, error_code=error_code, error_text=error_text, problem=problem)
 
 
 def judge(
@@ -65,8 +85,7 @@ def judge(
     A swept event (it has results) repeats only the updates that may still change; `again` repeats all of them.
     Raises `NotParseable`, and Django's OperationalError while the database is away: the event then stays unjudged.
     """
-    parsed = parse(provider, content, event.headers)
-    updates = list(parsed.updates)
+    updates = parse(provider, content, event.headers)
     known = _concerned(provider.name, updates)
     with correlation.bind(known.correlation_id or event.correlation_id):
         old = event.results if len(event.results) == len(updates) and not again else []

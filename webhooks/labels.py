@@ -1,5 +1,6 @@
 """What an operator reads of the inbox: verdicts, outcomes and reasons in plain English, and what to do. Pages only."""
 
+from codecs import BOM_UTF8
 from datetime import datetime
 from typing import Any
 
@@ -43,6 +44,10 @@ def next_step(event: InboundEvent) -> str:
     """What happens by itself, or what a person has to do."""
     if event.verdict == InboundVerdict.REFUSED:
         return _REFUSED.get(event.verdict_reason, "Nothing changed. If it was genuine, compare the signing secrets.")
+    if event.verdict_reason in (Refusal.BAD_ENCODING, Refusal.TOO_LARGE):
+        return (
+            "Nothing changed: nobody knows who sent it. If it was genuine, the provider must pack its body otherwise."
+        )
     if event.verdict == InboundVerdict.UNPARSEABLE:
         return "Nothing changed; the provider was told 400. Mend the provider's adapter, then replay it."
     if not event.outcome:
@@ -55,7 +60,9 @@ def next_step(event: InboundEvent) -> str:
 _REFUSED: dict[str, str] = {
     Refusal.TIMESTAMP: "Nothing changed. If it was genuine, one of the two clocks is wrong, or it waited too long.",
     Refusal.SIGNATURE_MISSING: "Nothing changed. If it was genuine, signing is not switched on at the provider.",
-    Refusal.NO_SECRET: "Set the provider's signing secret in the environment and restart; the poll fills the gap.",
+    Refusal.NO_SECRET: "Set the provider's signing secret in the environment and restart; it is sent again.",
+    Refusal.SECRET_UNUSABLE: "Correct the signing secret (`manage.py doctor` says what ails it); it is sent again.",
+    Refusal.SECRETS_UNAVAILABLE: "Nothing, if it passes: the provider was told to send it again. Else see the log.",
 }
 _DONE: dict[str, str] = {
     Reason.TASK_NOT_FOUND: "Nothing, if the job was started by somebody else. Otherwise look for its orphaned start.",
@@ -71,6 +78,14 @@ _DONE: dict[str, str] = {
 }
 
 
+def budget(row: dict[str, Any]) -> dict[str, Any]:
+    """One source's refused calls of today, in a sentence."""
+    words = f"{row['refused']:,} refused today, {row['stored']:,} of them stored"
+    share = f" ({row['bytes'] / 2**20:,.1f} of {row['budget'] / 2**20:,.1f} MiB)"
+    more = ". The day's budget is used up: further ones are only counted" if row["is_used_up"] else ""
+    return {"source": row["source"], "words": f"{words}{share}{more}.", "is_used_up": row["is_used_up"]}
+
+
 def replayed(event: InboundEvent, results: list[dict[str, Any]]) -> str:
     """What a replay did, in a sentence."""
     if event.verdict == InboundVerdict.UNPARSEABLE:
@@ -84,7 +99,7 @@ def replayed(event: InboundEvent, results: list[dict[str, Any]]) -> str:
 
 def body(raw: bytes) -> str:
     """A body for reading: indented JSON, else text, else hex; cut where it is long. Always escaped by the template."""
-    head, cut = raw[:BODY_SHOWN], "\n… cut here." if len(raw) > BODY_SHOWN else ""
+    head, cut = raw[:BODY_SHOWN].removeprefix(BOM_UTF8), "\n… cut here." if len(raw) > BODY_SHOWN else ""
     try:
         text = head.decode("utf-8")
     except UnicodeDecodeError as error:

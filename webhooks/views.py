@@ -10,14 +10,13 @@ import structlog
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 
-from webhooks import inbox, sources
+from webhooks import inbox, refusals, sources
 from webhooks.bodies import BodyRefused, read_raw
-from webhooks.inbox import Reply
 from webhooks.models import Refusal
 from webhooks.peers import client_address
+from webhooks.refusals import Reply
 
 RETRY_AFTER_SECONDS = 10
 UNSOURCED = "(none)"  # strangers' URLs are counted together, or they could fill the table with names
@@ -32,13 +31,15 @@ def receive(request: HttpRequest, first: str, second: str = "") -> HttpResponse:
     except (InterfaceError, OperationalError) as error:
         log.error("inbound_database_unreachable", error=type(error).__name__)
         answer = Reply(503, _unavailable(), {"Retry-After": str(RETRY_AFTER_SECONDS)})
-    return JsonResponse(answer.body, status=answer.status_code, headers=answer.headers)
+    response = JsonResponse(answer.body, status=answer.status_code, headers=answer.headers)
+    response._has_been_logged = True  # type: ignore[attr-defined]  # refusals are counted; Django would write a line each
+    return response
 
 
 def _look(request: HttpRequest, first: str, second: str) -> Reply:
     """Any other method: 404 where nobody would take a POST either; nothing is stored."""
     if sources.resolve(first, second) is None:
-        return inbox.refusal(404, Refusal.UNKNOWN_SOURCE)
+        return refusals.refusal(404, Refusal.UNKNOWN_SOURCE)
     if request.method == "HEAD":
         return Reply(200, {"status": "ready"})
     detail = "Providers POST their events here."
@@ -48,20 +49,19 @@ def _look(request: HttpRequest, first: str, second: str) -> Reply:
 
 def _take(request: HttpRequest, first: str, second: str) -> Reply:
     """Body first, before anything can fail; then who it is for."""
-    now = timezone.now()
     try:
         raw = read_raw(request, settings.INBOUND_MAX_BYTES)
     except BodyRefused as refused:
         source = sources.resolve(first, second)
-        inbox.count_refusal(source.name if source else UNSOURCED, refused.reason, now)
-        return inbox.refusal(413 if refused.reason == Refusal.TOO_LARGE else 400, refused.reason)
+        refusals.count(source.name if source else UNSOURCED, refused.reason)
+        return refusals.refusal(413 if refused.reason == Refusal.TOO_LARGE else 400, refused.reason)
     source = sources.resolve(first, second)
     if source is None:
-        inbox.count_refusal(UNSOURCED, Refusal.UNKNOWN_SOURCE, now)
-        return inbox.refusal(404, Refusal.UNKNOWN_SOURCE)
+        refusals.count(UNSOURCED, Refusal.UNKNOWN_SOURCE)
+        return refusals.refusal(404, Refusal.UNKNOWN_SOURCE)
     headers = {name.lower(): value for name, value in request.headers.items()}
     token = request.GET.get("token", "")
-    return inbox.receive(source, raw, headers, client_address(request), token=token, now=now)
+    return inbox.receive(source, raw, headers, client_address(request), token=token)
 
 
 def _unavailable() -> dict[str, Any]:

@@ -99,7 +99,18 @@ def programs(python: Path, addresses: Addresses, workers: int, env: dict[str, st
         "--no-access-log", "--no-proxy-headers", "--no-server-header", "--log-level", "warning",
         "--ws-max-size", "65536", "--timeout-graceful-shutdown", "8",
     )  # fmt: skip
-    beat = ("celery", "-q", "-A", "config", "beat", "-S", "django", "--pidfile=", "--loglevel", "WARNING")
+    beat = (
+        "celery",
+        "-q",
+        "-A",
+        "config",
+        "beat",
+        "-S",
+        "config.beat:Scheduler",
+        "--pidfile=",
+        "--loglevel",
+        "WARNING",
+    )
     return [
         _python(python, "web", web, env),
         *(delivery_worker(python, number, env) for number in range(1, workers + 1)),

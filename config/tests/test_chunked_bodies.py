@@ -49,3 +49,12 @@ def test_bad_json_sent_in_chunks_is_refused_like_any_other(endpoint, token):
     with served(application) as address:
         status, _ = chunked(address, "PATCH", f"/api/v1/endpoints/{endpoint.pk}/", ["no object"], token)
     assert status == 400
+
+
+def test_a_body_beyond_its_doors_cap_sent_in_chunks_is_a_413_and_does_nothing(endpoint, token):
+    with served(application) as address:
+        path = "/api/v1/operations/"
+        status, answer = chunked(address, "POST", path, {"verb": "discard_deliveries", "reason": "x" * 300_000}, token)
+    assert (status, answer["code"]) == (413, "too_large")
+    assert "at most 256 KiB" in answer["detail"]
+    assert not AuditEntry.objects.exists()

@@ -1,7 +1,37 @@
-"""The reference says what the code says."""
+"""The pages say what the code says."""
 
-from config.management.commands.document import TARGET, reference
+import pytest
+from django.core.management import CommandError, call_command
+
+from config.documents.markdown import with_parts
+from config.management.commands import document
+from config.management.commands.document import PAGES
 
 
-def test_the_reference_is_up_to_date():
-    assert TARGET.read_text(encoding="utf-8") == reference(), "run: python manage.py document"
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_the_page_is_up_to_date(path):
+    assert path.read_text(encoding="utf-8") == PAGES[path](), "run: python manage.py document"
+
+
+def test_a_page_that_is_out_of_date_is_named(monkeypatch, tmp_path, settings):
+    settings.BASE_DIR = tmp_path
+    path = tmp_path / "page.md"
+    monkeypatch.setattr(document, "PAGES", {path: lambda: "new"})
+    path.write_text("old")
+    with pytest.raises(CommandError, match=r"Out of date: page\.md"):
+        call_command("document", "--check")
+    call_command("document")
+    assert path.read_text() == "new"
+    call_command("document", "--check")
+
+
+def test_only_what_stands_between_the_marks_is_made_anew():
+    page = "before\n<!-- made: a -->\n\nold\n\n<!-- end -->\nafter"
+    assert with_parts(page, {"a": lambda: "new"}) == "before\n<!-- made: a -->\n\nnew\n\n<!-- end -->\nafter"
+
+
+def test_a_part_without_a_place_and_a_place_without_a_part_are_noticed():
+    with pytest.raises(ValueError, match="no place for b"):
+        with_parts("", {"b": lambda: ""})
+    with pytest.raises(KeyError):
+        with_parts("<!-- made: c -->\n<!-- end -->", {})

@@ -6,15 +6,16 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
-from unfold.admin import ModelAdmin, TabularInline
+from unfold.admin import TabularInline
 
 from console.models import Alert, Heartbeat, Operation, OperationItem
+from kernel.admin.bases import ListedFiltersAdmin
 from kernel.models import AuditEntry
 
 ROWS_NAMED = 3
 
 
-class ReadOnlyAdmin(ModelAdmin):
+class ReadOnlyAdmin(ListedFiltersAdmin):
     """Nobody adds, changes or deletes these by form."""
 
     show_full_result_count = False

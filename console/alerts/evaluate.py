@@ -11,16 +11,17 @@ from datetime import datetime
 import structlog
 from django.db import connection, transaction
 
+from console.alerts import inbound
 from console.alerts.rules import RULES, Finding
 from console.health import heartbeat
 from console.models import Alert
 from delivery import events
+from delivery.policy.catalogue import ALERT_OPENED
 from kernel import audit
 from kernel.live_hints import touched
 from kernel.web import sessions
 
 LOCK = 0x52_54_41_4C  # "RTAL"
-OPENED = "alert.opened"
 
 log = structlog.get_logger(__name__)
 
@@ -29,7 +30,7 @@ def evaluate(now: datetime) -> None:
     """Look at every rule once, and settle the alerts accordingly."""
     findings: list[Finding] = []
     looked_at: list[str] = []
-    for name, looks in RULES.items():
+    for name, looks in (RULES | inbound.RULES).items():
         try:
             findings += [finding for look in looks for finding in look(now)]
             looked_at.append(name)
@@ -88,7 +89,7 @@ def _open_one(finding: Finding, now: datetime) -> bool:
         "advice": row.advice,
         "value": row.value,
     }
-    events.record(OPENED, data, subscriber="", uid=f"alert_{row.pk}", occurred_at=now)
+    events.record(ALERT_OPENED, data, subscriber="", uid=f"alert_{row.pk}", occurred_at=now)
     log.warning("alert_opened", alert=row.pk, rule=row.rule, subject=row.subject, title=row.title)
     return True
 

@@ -5,20 +5,21 @@ resolves.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Count, Max, Min, OuterRef, Q, Subquery
 from django.urls import reverse
 
+from console.alerts import schedule_rules
+from console.alerts.findings import Finding
 from console.health import database, heartbeat
 from console.models import Heartbeat
+from delivery import dead_letters as delivery_side
 from delivery import stats as delivery_stats
-from delivery.models import Delivery, Endpoint, EndpointHealth
+from delivery.models import Delivery, Endpoint, EndpointHealth, lean
 from delivery.policy import own_faults, retry
 from delivery.states import WAITING_STATES, BreakerState
-from delivery.states import State as DeliveryState
 from kernel import counting
 from tasks.models import Task
 from tasks.reading import stats as task_stats
@@ -32,23 +33,11 @@ ENDPOINTS_LOOKED_AT = 500
 OWN_FAULT_LASTS = timedelta(seconds=20)  # a moment's is no alert
 
 
-@dataclass(frozen=True)
-class Finding:
-    """Something wrong: which rule, with what, in words, and what to do. `link` is an address of the console."""
-
-    rule: str
-    subject: str
-    title: str
-    detail: str
-    advice: str
-    link: str
-    value: float | None = None
-
-
 def dead_letters(_now: datetime) -> list[Finding]:
     found = []
     tasks = Task.objects.filter(state=TaskState.DEAD_LETTER).count()
-    deliveries, is_estimate = counting.count(Delivery.objects.filter(state=DeliveryState.DEAD_LETTER))
+    # Those of a deleted endpoint were kept on purpose: nobody waits for them.
+    deliveries, is_estimate = counting.count(delivery_side.redrivable(delivery_side.dead_letters()))
     for count, what, about in ((tasks, "task", ""), (deliveries, "delivery", "about " if is_estimate else "")):
         if count:
             plural = "deliveries" if what == "delivery" else "tasks"
@@ -70,7 +59,7 @@ def waiting_deliveries(now: datetime) -> list[Finding]:
     """The oldest due delivery that nothing holds, against 30 minutes and against its endpoint's own retry window."""
     first = Delivery.objects.filter(endpoint=OuterRef("pk"), state__in=WAITING_STATES).order_by("next_attempt_at")
     rows = (
-        Endpoint.objects.exclude(delivery_stats.HELD)
+        lean(Endpoint.objects.exclude(delivery_stats.HELD))
         .annotate(due=Subquery(first.values("next_attempt_at")[:1]))
         .filter(due__lt=now - timedelta(minutes=1))
         .order_by("due")[:ENDPOINTS_LOOKED_AT]
@@ -136,6 +125,7 @@ def slow_endpoints(_now: datetime) -> list[Finding]:
 def open_breakers(_now: datetime) -> list[Finding]:
     """Those that failed by themselves; what a fault of ours has opened is told by `own_faults_in_a_row`."""
     rows = EndpointHealth.objects.select_related("endpoint").filter(endpoint__deleted_at=None, own_fault_count=0)
+    rows = lean(rows, "endpoint__")
     return [
         Finding(
             "breaker_open",
@@ -155,7 +145,7 @@ def open_breakers(_now: datetime) -> list[Finding]:
 def endpoints_in_need(_now: datetime) -> list[Finding]:
     rows = Endpoint.objects.filter(Q(attention_at__isnull=False) | Q(disabled_at__isnull=False), deleted_at=None)
     found = []
-    for row in rows.order_by("-pk")[:ENDPOINTS_LOOKED_AT]:
+    for row in lean(rows.order_by("-pk"))[:ENDPOINTS_LOOKED_AT]:
         is_off = row.disabled_at is not None
         found.append(
             Finding(
@@ -298,5 +288,7 @@ RULES: dict[str, tuple[Callable[[datetime], list[Finding]], ...]] = {
     "endpoint_held": (endpoints_in_need,),
     "own_fault": (own_faults_in_a_row,),
     "held_snapshot": (held_snapshots,),
+    "schedule_row_unusable": (schedule_rules.unusable,),
+    "schedule_row_missing": (schedule_rules.missing,),
     "webhooks_silent": (silent_webhooks,),
 }

@@ -57,6 +57,7 @@ class LiveView(APIView):
 
     @extend_schema(
         operation_id="live_snapshot",
+        summary="Get a topic's snapshot",
         parameters=[OpenApiParameter("topic", OpenApiTypes.STR, required=True)],
         responses={200: LiveSnapshotSerializer, 304: None},
     )
@@ -99,7 +100,10 @@ class LiveTokensView(APIView):
     permission_classes = [IsViewer]
 
     @extend_schema(
-        operation_id="live_token_create", request=LiveTokenSerializer, responses={201: IssuedTokenSerializer}
+        operation_id="live_token_create",
+        summary="Issue a token for the websocket",
+        request=LiveTokenSerializer,
+        responses={201: IssuedTokenSerializer},
     )
     def post(self, request: Request) -> Response:
         asked = LiveTokenSerializer(data=request.data)

@@ -16,6 +16,7 @@ from console.models import Alert
 from delivery import stats as delivery_stats
 from kernel.auth import Scope
 from tasks.reading import stats as task_stats
+from webhooks import refusals
 
 COUNTED = ("pending", "awaiting_retry", "in_flight", "dead_letter", "held")
 
@@ -52,7 +53,20 @@ def collect(now: datetime) -> CollectorRegistry:
     for name, count in task_stats.noticed_last_hour(now).items():
         if name in {"webhook", "poll", "silent"}:
             noticed.labels(name).set(count)
+    _inbound(registry)
     return registry
+
+
+def _inbound(registry: CollectorRegistry) -> None:
+    """Refused calls of the database's day, by source: all of them, and what is stored of them."""
+    names = {
+        "refused": Gauge("roundtrip_inbound_refused_today", "Refused calls.", ["source"], registry=registry),
+        "stored": Gauge("roundtrip_inbound_refused_stored_today", "Those stored.", ["source"], registry=registry),
+        "bytes": Gauge("roundtrip_inbound_refused_bytes_today", "Their bytes.", ["source"], registry=registry),
+    }
+    for row in refusals.budgets():
+        for name, gauge in names.items():
+            gauge.labels(row["source"]).set(row[name])
 
 
 def _side(registry: CollectorRegistry, side: str, row: dict[str, Any]) -> None:

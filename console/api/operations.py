@@ -4,7 +4,7 @@ from typing import Any
 
 import django_filters
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import mixins, serializers, viewsets
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -69,6 +69,7 @@ class OperationFilter(django_filters.FilterSet):
         fields = ["state", "verb"]
 
 
+@extend_schema_view(list=extend_schema(summary="List operations"), retrieve=extend_schema(summary="Get an operation"))
 class OperationViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
     """Redrive, discard, replay or cancel many rows: frozen set, rate, canary, pause, an outcome for each row."""
 
@@ -81,7 +82,11 @@ class OperationViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewset
     def get_queryset(self) -> Any:
         return narrow(super().get_queryset(), self.request)
 
-    @extend_schema(request=NewOperationSerializer, responses={202: OperationSerializer, 200: PreviewSerializer})
+    @extend_schema(
+        summary="Start an operation, or preview it",
+        request=NewOperationSerializer,
+        responses={202: OperationSerializer, 200: PreviewSerializer},
+    )
     @idempotent
     def create(self, request: Request) -> Response:
         asked = NewOperationSerializer(data=request.data)
@@ -111,24 +116,24 @@ class OperationViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewset
         )
         return Response(OperationSerializer(operation).data, status=202)
 
-    @extend_schema(responses=OperationItemSerializer(many=True))
+    @extend_schema(summary="List its outcomes, row by row", responses=OperationItemSerializer(many=True))
     @action(detail=True, filterset_class=None)
     def items(self, request: Request, pk: str = "") -> Response:
         rows = OperationItem.objects.filter(operation=self.get_object())
         page = self.paginate_queryset(rows)
         return self.get_paginated_response(OperationItemSerializer(page, many=True).data)
 
-    @extend_schema(request=None, responses=OperationSerializer)
+    @extend_schema(summary="Pause an operation", request=None, responses=OperationSerializer)
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, pk: str = "") -> Response:
         return self._steer(request, plan.pause)
 
-    @extend_schema(request=None, responses=OperationSerializer)
+    @extend_schema(summary="Resume an operation", request=None, responses=OperationSerializer)
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, pk: str = "") -> Response:
         return self._steer(request, plan.resume)
 
-    @extend_schema(request=None, responses=OperationSerializer)
+    @extend_schema(summary="Cancel an operation", request=None, responses=OperationSerializer)
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, pk: str = "") -> Response:
         return self._steer(request, plan.cancel)

@@ -7,7 +7,7 @@ import django_filters
 from django.db.models import QuerySet
 from django.utils import timezone
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import mixins, serializers, viewsets
 from rest_framework.decorators import action
 from rest_framework.exceptions import PermissionDenied
@@ -18,13 +18,16 @@ from rest_framework.views import APIView
 
 from console import dead_letters
 from console.alerts import evaluate, rules
+from console.api.dead_letter_shapes import DeadLetterGroups, DeadLetterPage
 from console.health import database
 from console.models import Alert
 from delivery import dead_letters as delivery_side
 from delivery import stats as delivery_stats
+from delivery.models import lean
 from kernel.api.problems import BadInput, Conflict
-from kernel.auth import HasScope, Scope, allows, caller_of, need
-from kernel.filters import bad_field, refuse_empty, refuse_unknown
+from kernel.api.queries import bad_field, whole_number
+from kernel.auth import HasScope, Scope, allows, caller_of, is_key, need
+from kernel.filters import refuse_doubled, refuse_empty, refuse_unknown
 from tasks.reading import dead_letters as task_side
 from tasks.reading import stats as task_stats
 
@@ -34,7 +37,7 @@ class StatsView(APIView):
 
     permission_classes = [HasScope(Scope.DELIVERIES_READ)]
 
-    @extend_schema(operation_id="stats", responses=OpenApiTypes.OBJECT)
+    @extend_schema(operation_id="stats", summary="Get the summary", responses=OpenApiTypes.OBJECT)
     def get(self, request: Request) -> Response:
         return Response(summary(caller_of(request).subscriber))
 
@@ -67,6 +70,8 @@ FILTERS = [
         for name in ("subscriber", "endpoint", "outcome", "status_code", "fingerprint", "kind", "error_code", "batch")
     ),
 ]
+LIMIT = OpenApiParameter("limit", OpenApiTypes.INT, description="How many at most, from 1 to 200; 50 if not said.")
+AFTER = OpenApiParameter("after", OpenApiTypes.STR, description="What an earlier answer's `next` said.")
 
 
 class DeadLettersView(APIView):
@@ -74,11 +79,16 @@ class DeadLettersView(APIView):
 
     permission_classes = [ReadsEitherSide]
 
-    @extend_schema(operation_id="dead_letters_list", parameters=FILTERS, responses=OpenApiTypes.OBJECT)
+    @extend_schema(
+        operation_id="dead_letters_list",
+        summary="List dead letters",
+        parameters=[*FILTERS, LIMIT, AFTER],
+        responses=DeadLetterPage,
+    )
     def get(self, request: Request) -> Response:
         deliveries, tasks = _both_sides(request)
-        limit = min(200, max(1, _number(_asked(request), "limit") or 50))
-        rows, after = dead_letters.page(deliveries, tasks, _cursor(request), limit)
+        limit = whole_number("limit", _asked(request).get("limit", "50"), 1, 200)
+        rows, after = dead_letters.page(deliveries, tasks, _cursor(request), limit, for_keys=is_key(request))
         following = None
         if after is not None:
             query = {**request.query_params.dict(), "after": f"{after[0]}-{after[1]}"}
@@ -91,9 +101,14 @@ class DeadLetterGroupsView(APIView):
 
     permission_classes = [ReadsEitherSide]
 
-    @extend_schema(operation_id="dead_letter_groups", parameters=FILTERS, responses=OpenApiTypes.OBJECT)
+    @extend_schema(
+        operation_id="dead_letter_groups",
+        summary="List dead letters by cause",
+        parameters=FILTERS,
+        responses=DeadLetterGroups,
+    )
     def get(self, request: Request) -> Response:
-        return Response({"results": dead_letters.group_rows(*_both_sides(request))})
+        return Response({"results": dead_letters.group_rows(*_both_sides(request), for_keys=is_key(request))})
 
 
 DELIVERY_ONLY = frozenset({"endpoint", "outcome", "status_code"})
@@ -115,7 +130,7 @@ def _both_sides(request: Request) -> tuple[QuerySet | None, QuerySet | None]:
             status_code=_number(asked, "status_code"),
             group=asked.get("fingerprint"),
         ).select_related("endpoint", "event")
-        deliveries = deliveries.defer("event__payload")
+        deliveries = lean(deliveries.defer("event__payload"), "endpoint__")
     if side != dead_letters.DELIVERY and not DELIVERY_ONLY & asked.keys() and allows(request, Scope.TASKS_READ):
         tasks = task_side.dead_letters(
             subscriber, asked.get("kind"), asked.get("error_code"), _number(asked, "batch"), asked.get("fingerprint")
@@ -128,6 +143,7 @@ def _asked(request: Request) -> dict[str, str]:
     known = {parameter.name for parameter in FILTERS} | {"limit", "after"}
     asked = request.query_params.dict()
     refuse_unknown(asked, known)
+    refuse_doubled(request.query_params, known)
     refuse_empty(asked.keys() - MAY_BE_EMPTY, asked)
     if asked.get("side", dead_letters.TASK) not in {dead_letters.DELIVERY, dead_letters.TASK}:
         raise BadInput("side must be delivery or task.", errors=[bad_field("side", "Use delivery or task.")])
@@ -143,11 +159,7 @@ def _subscriber(request: Request, asked: dict[str, str]) -> str | None:
 
 def _number(asked: dict[str, str], name: str) -> int | None:
     text = asked.get(name)
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise BadInput(f"{name} must be a number.", errors=[bad_field(name, "not a number")])
-    return int(text)
+    return None if text is None else whole_number(name, text)
 
 
 def _cursor(request: Request) -> tuple[int, int]:
@@ -186,6 +198,7 @@ class AlertReasonSerializer(serializers.Serializer):
     reason = serializers.CharField(max_length=300, required=False, allow_blank=True, default="")
 
 
+@extend_schema_view(list=extend_schema(summary="List alerts"), retrieve=extend_schema(summary="Get an alert"))
 class AlertViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
     """What an operator must know. Acknowledge: somebody looks after it. Resolve: done; it reopens if it is not."""
 
@@ -195,12 +208,12 @@ class AlertViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Ge
     permission_classes = [HasScope(Scope.DELIVERIES_READ, Scope.OPERATIONS_WRITE), IsUnbound]
     lookup_value_regex = "[0-9]{1,18}"
 
-    @extend_schema(request=AlertReasonSerializer, responses=AlertSerializer)
+    @extend_schema(summary="Acknowledge an alert", request=AlertReasonSerializer, responses=AlertSerializer)
     @action(detail=True, methods=["post"])
     def acknowledge(self, request: Request, pk: str = "") -> Response:
         return self._steer(request, evaluate.acknowledge, "It is acknowledged or resolved already.")
 
-    @extend_schema(request=AlertReasonSerializer, responses=AlertSerializer)
+    @extend_schema(summary="Resolve an alert", request=AlertReasonSerializer, responses=AlertSerializer)
     @action(detail=True, methods=["post"])
     def resolve(self, request: Request, pk: str = "") -> Response:
         return self._steer(request, evaluate.resolve, "It is resolved already.")

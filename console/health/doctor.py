@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-import requests
+import requests  # noqa: TID251 - asks whether we are reachable from outside
 from django.conf import settings
 from django.db import connection
 from django.urls import reverse
 from django.utils import timezone
-from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema
+from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema  # noqa: TID251 - asks whether we are reachable from outside
 
 from console.health import checks as health
 from console.health import database, heartbeat
@@ -23,6 +23,8 @@ from delivery.checks import ca_file_fault
 from kernel import rotation
 from kernel.network.http import cause_of
 from kernel.secrets import master_keyring
+from tasks import providers
+from webhooks.checks import secret_doubts, secret_faults
 
 PATIENCE_SECONDS = 5.0
 LEAST_POSTGRESQL = 150_000
@@ -46,7 +48,7 @@ def examine() -> list[Check]:
         checks += [*demo_leftovers(), *health.processes(), _schedule()]
     elif base.is_ok:
         checks.append(Check("processes", False, "Not looked at, nor are stored secrets, before `manage.py migrate`."))
-    return [*checks, *_public_address(), *_providers()]
+    return [*checks, *_public_address(), *_signing_secrets(), *_providers()]
 
 
 def _postgresql() -> Check:
@@ -166,6 +168,14 @@ def _why_no_answer(base: str, error: requests.RequestException) -> str:
 
 def _host(url: str) -> str:
     return urlsplit(url).netloc
+
+
+def _signing_secrets() -> Iterator[Check]:
+    """Whether each provider's webhooks can be verified: a secret that cannot be used refuses all of them."""
+    faults, doubts = secret_faults(), secret_doubts()
+    for name in providers.available():
+        words = " ".join(faults.get(name) or doubts.get(name) or ["can be used"])
+        yield Check(f"signing_secret_{name}", name not in faults, words)
 
 
 def _providers() -> Iterator[Check]:

@@ -41,6 +41,7 @@ def held_words(verb: str, before: dict[int, str]) -> str:
     """What to press where canaries cannot go out because their endpoint is held; empty otherwise."""
     if verb != Operation.Verb.REDRIVE_DELIVERIES:
         return ""
-    held = Endpoint.objects.filter(deliveries__in=list(before)).filter(delivery_stats.HELD).distinct()[:3]
+    owed = Endpoint.objects.filter(delivery_stats.HELD, deliveries__in=list(before))
+    held = owed.only("name", "host").distinct()[:3]
     names = ", ".join(endpoint.name or endpoint.host for endpoint in held)
     return f" Held at the moment: {names}; resume or enable it, or wait until it may be sent to." if names else ""

@@ -95,6 +95,8 @@ def create(
         operation.target_count, operation.watermark = sets.freeze(operation.pk, rows)
         operation.save(update_fields=["target_count", "watermark"])
         count = operation.target_count
+        if not count and known.says_why_none and warnings:
+            raise Conflict(f"Nothing would be done: {warnings[0]}", code="nothing_to_do")
         audit.record(actor, verb, "operation", [operation.pk], reason, count=count, detail=kept, user=user)
         touched(f"operation:{operation.pk}", "stats")
         after_commit(RUN_OPERATIONS)

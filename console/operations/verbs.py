@@ -16,7 +16,7 @@ from console.operations.filters import at
 from delivery import dead_letters as delivery_side
 from delivery import lifecycle as delivery_verbs
 from delivery import replays
-from delivery.models import Delivery, Endpoint
+from delivery.models import Delivery, Endpoint, lean
 from kernel.api.problems import BadInput
 from tasks.engine import lifecycle as task_verbs
 from tasks.models import Task
@@ -50,6 +50,7 @@ class BulkVerb:
     permission: str = ""  # nobody but a superuser has this one
     at_most: int = 1_000  # rows of one transaction
     warnings: Callable[[Asked, str | None, datetime], list[str]] = _nothing_to_say
+    says_why_none: bool = False  # where the set is empty, the warnings say why: nothing is begun
 
 
 def _owner(asked: Asked, subscriber: str | None) -> str | None:
@@ -108,7 +109,7 @@ def _narrowed(rows: QuerySet, asked: Asked, moment: str) -> QuerySet:
 
 
 def _replayable(asked: Asked, subscriber: str | None) -> QuerySet:
-    endpoint = Endpoint.objects.filter(pk=asked["endpoint"], deleted_at=None).first()
+    endpoint = lean(Endpoint.objects.filter(pk=asked["endpoint"], deleted_at=None)).first()
     if endpoint is None or (subscriber is not None and endpoint.subscriber != subscriber):
         raise BadInput("filter.endpoint: there is no such endpoint.", code="endpoint_not_found")
     since = at(asked.get("since"))
@@ -124,15 +125,8 @@ def _replayable(asked: Asked, subscriber: str | None) -> QuerySet:
 
 
 def _of_deleted_endpoints(asked: Asked, subscriber: str | None, _now: datetime) -> list[str]:
-    number = _dead_deliveries(asked, subscriber).filter(endpoint__deleted_at__isnull=False).count()
-    if not number:
-        return []
-    which = (
-        "dead letter is left out: its endpoint was"
-        if number == 1
-        else "dead letters are left out: their endpoints were"
-    )
-    return [f"{number:,} {which} deleted. They can only be discarded."]
+    words = delivery_side.left_out_words(delivery_side.kept(_dead_deliveries(asked, subscriber)).count())
+    return [words] if words else []
 
 
 def _would_come_twice(asked: Asked, subscriber: str | None, now: datetime) -> list[str]:
@@ -187,6 +181,7 @@ VERBS: dict[str, BulkVerb] = {
         True,
         permission="delivery.redrive_delivery",
         warnings=_of_deleted_endpoints,
+        says_why_none=True,
     ),
     Operation.Verb.DISCARD_DELIVERIES: BulkVerb(
         _DELIVERY_FILTER, _dead_deliveries, _discard_deliveries, permission="delivery.discard_delivery"

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 
 from console.models import Alert
+from delivery.dead_letters import redrivable
 from delivery.models import Delivery
 from tasks.models import Task
 
@@ -23,12 +24,12 @@ def _at_most_every_five_seconds(name: str, count: Callable[[], int]) -> str | No
 
 
 def dead_letters() -> str | None:
-    """Both sides together; None shows no badge."""
+    """Both sides together, without what was kept of deleted endpoints; None shows no badge."""
     return _at_most_every_five_seconds(
         "dead_letters",
         lambda: sum(
             rows.filter(state="dead_letter").order_by().values("pk")[:CAP].count()
-            for rows in (Task.objects.all(), Delivery.objects.all())
+            for rows in (Task.objects.all(), redrivable(Delivery.objects.all()))
         ),
     )
 

@@ -82,7 +82,7 @@ def dead_letter_groups(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     """What gave up, grouped by cause, with the button that fits."""
     deliveries = delivery_side.dead_letters() if viewer.may(Scope.DELIVERIES_READ) else None
     tasks = task_side.dead_letters() if viewer.may(Scope.TASKS_READ) else None
-    groups = dead_letters.group_rows(deliveries, tasks)
+    groups = dead_letters.group_rows(deliveries, tasks, for_keys=False)
     return render(
         request,
         "console/dead_letters.html",

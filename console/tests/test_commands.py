@@ -1,7 +1,6 @@
 """bootstrap_demo, stats, doctor, and the seeded schedule."""
 
 import io
-import ipaddress
 import json
 import os
 import subprocess
@@ -26,6 +25,7 @@ from console.tests.conftest import make_batch, make_delivery, make_endpoint
 from delivery.models import Endpoint
 from kernel.auth import Scope, find_key
 from kernel.models import ApiKey
+from kernel.network.openings import parse_openings
 from kernel.tests import hostile
 from kernel.tests.hostile import answering, serving
 
@@ -57,7 +57,7 @@ def receiver():
 @pytest.fixture
 def demo(settings, receiver):
     settings.DEMO = True
-    settings.DELIVERY_ALLOWED_NETWORKS = [ipaddress.ip_network("127.0.0.0/8")]
+    settings.DELIVERY_ALLOWED_NETWORKS = parse_openings("127.0.0.0/8")
     settings.DEMO_ADMIN_USERNAME, settings.DEMO_ADMIN_PASSWORD = "demo", "a long password 1"
     settings.DEMO_API_KEY, settings.SANDBOX_RECEIVER_URL = TOKEN, receiver[0]
     settings.DEMO_ENDPOINT_SECRET = ""
@@ -83,10 +83,10 @@ def test_a_receiver_that_moved_or_is_not_up_yet_does_no_harm(demo, settings, mon
     monkeypatch.setattr(bootstrap_demo.time, "sleep", lambda _seconds: None)
     call_command("bootstrap_demo")
     secret = Endpoint.objects.get().secret
-    settings.SANDBOX_RECEIVER_URL = "http://127.0.0.1:9"
+    settings.SANDBOX_RECEIVER_URL = "http://127.0.0.1:2"
     call_command("bootstrap_demo", stderr=io.StringIO())
     endpoint = Endpoint.objects.get()
-    assert (endpoint.url, endpoint.secret) == ("http://127.0.0.1:9/ok", secret)
+    assert (endpoint.url, endpoint.secret) == ("http://127.0.0.1:2/ok", secret)
 
 
 def test_a_folder_whose_master_key_was_lost_starts_again(demo, settings):
@@ -208,3 +208,23 @@ def test_every_entry_of_the_schedule_is_a_worker_function_that_exists_and_expire
     assert all(entry.enabled and entry.expire_seconds for entry in entries)
     assert entries.get(task="tasks.poll").interval.every == 60
     assert entries.get(task="delivery.drain").interval.every == 5
+
+
+@pytest.mark.parametrize(
+    ("secret", "is_ok", "words"),
+    [
+        ("whsec_!!!", False, "not base64"),
+        ("", False, "no signing secret"),
+        ("whsec_c2hvcnQ=", True, "5 bytes"),
+        ("whsec_a2tra2tra2tra2tra2tra2tra2tra2tr", True, "can be used"),
+    ],
+)
+def test_doctor_looks_at_the_providers_signing_secrets(settings, secret, is_ok, words):
+    settings.SANDBOX_PROVIDER_URL, settings.SANDBOX_PROVIDER_KEY = "http://127.0.0.1:9", "key"
+    settings.SANDBOX_WEBHOOK_SECRET = secret
+    out = io.StringIO()
+    with pytest.raises(SystemExit):
+        call_command("doctor", "--json", stdout=out)
+    row = json.loads(out.getvalue())["checks"]["signing_secret_sandbox"]
+    assert row["ok"] is is_ok and words in row["detail"]
+    assert not secret or secret not in out.getvalue()

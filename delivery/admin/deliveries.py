@@ -23,7 +23,7 @@ from delivery.admin.attempts import OutcomeFilter
 from delivery.admin.events import payload_words
 from delivery.dead_letters import id_chunks, redrivable
 from delivery.errors import DeliveryError
-from delivery.models import Attempt, Delivery
+from delivery.models import Attempt, Delivery, lean
 from delivery.policy.outcomes import Outcome
 from delivery.states import WAITING_STATES, State
 from kernel.admin.bases import KeptAdmin
@@ -113,8 +113,8 @@ class DeliveryAdmin(KeptAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        rows = Delivery.objects.select_related("event", "endpoint", "endpoint__health")
-        delivery = rows.filter(pk=object_id).first() if object_id.isdigit() else None
+        rows = Delivery.objects.select_related("event", "endpoint", "endpoint__health").defer("event__payload")
+        delivery = lean(rows, "endpoint__").filter(pk=object_id).first() if object_id.isdigit() else None
         panel = {"panel": _panel(delivery, request)} if delivery else {}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **panel})
 
@@ -133,7 +133,7 @@ class DeliveryAdmin(KeptAdmin):
         if states is not None and obj.state not in states:
             return f"It is {obj.get_state_display()} by now."
         if verb == "redrive" and obj.endpoint.deleted_at:
-            return "Its endpoint was deleted, so it can only be discarded."
+            return "Its endpoint was deleted, so it can be discarded, or moved to another from the endpoint's page."
         return ""
 
     def has_send_now_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
@@ -269,7 +269,9 @@ def _panel(delivery: Delivery, request: HttpRequest) -> dict[str, Any]:
         "attempts": [_attempt(row, shows) for row in reversed(newest[:SHOWN_ATTEMPTS])],
         "has_more": len(newest) > SHOWN_ATTEMPTS,
         "shows_payload": shows,
-        "payload": payload_words(delivery.event) if request.user.has_perm("delivery.view_payload_event") else None,
+        "payload": payload_words(delivery.event_id)[0]
+        if request.user.has_perm("delivery.view_payload_event")
+        else None,
     }
 
 

@@ -16,9 +16,11 @@ from unfold.decorators import action
 from unfold.enums import ActionVariant
 
 from delivery import endpoint_secrets, endpoints, labels, stats
+from delivery.admin import settling
 from delivery.admin.forms import ResumeForm, RotationForm, end_secret_form
 from delivery.errors import DeliveryError
 from delivery.models import Endpoint, EndpointHealth
+from delivery.policy.catalogue import ENDPOINT_TEST
 from delivery.states import BreakerState, WaitReason
 from kernel.admin.bases import ListedFiltersAdmin
 from kernel.admin.confirm import OptionalReasonForm, ReasonForm, run_verb
@@ -34,7 +36,14 @@ class EndpointVerbs(ListedFiltersAdmin):
         "test_verb",
         {
             "title": "More",
-            "items": ["fix_rate_verb", "lift_throttle_verb", "rotate_verb", "end_secret_verb", "delete_verb"],
+            "items": [
+                "fix_rate_verb",
+                "lift_throttle_verb",
+                "rotate_verb",
+                "end_secret_verb",
+                "settle_verb",
+                "delete_verb",
+            ],
         },
     )
 
@@ -66,7 +75,12 @@ class EndpointVerbs(ListedFiltersAdmin):
     def has_remove_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
         return request.user.has_perm("delivery.delete_endpoint")
 
+    def has_settle_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return any(request.user.has_perm(right) for right in settling.RIGHTS.values())
+
     def why_not(self, verb: str, obj: Endpoint) -> str:
+        if verb == "settle":
+            return settling.why_not(obj)
         if obj.deleted_at:
             return "It is deleted by now."
         if verb == "pause" and obj.paused_at:
@@ -171,7 +185,7 @@ class EndpointVerbs(ListedFiltersAdmin):
             return HttpResponseRedirect(address)  # its page shows what comes of it
 
         says = [
-            "One event “endpoint.test” is sent to this endpoint only.",
+            f"One event “{ENDPOINT_TEST}” is sent to this endpoint only.",
             "It goes out at once, whatever holds the endpoint; its page shows the answer.",
         ]
         form = OptionalReasonForm
@@ -259,17 +273,30 @@ class EndpointVerbs(ListedFiltersAdmin):
     )
     def delete_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
         def act(actor: str, form: dict[str, Any]) -> str:
-            cancelled = endpoints.delete(int(object_id), actor=actor, reason=form["reason"])
-            return f"Deleted; {cancelled:,} waiting deliveries were cancelled. Its history stays."
+            done = endpoints.delete(int(object_id), actor=actor, reason=form["reason"], **settling.wish(request, form))
+            return f"Deleted; {done.cancelled:,} waiting deliveries were cancelled. {settling.told(done)}".rstrip()
 
         waiting = stats.waiting_at([int(object_id)])[int(object_id)]
         says = [
             f"{waiting:,} waiting deliveries will be cancelled, and nothing is sent to it any more.",
+            *settling.says(int(object_id)),
             "Its past deliveries stay. This cannot be undone; pause it instead if you are not sure.",
         ]
-        return self._run(
-            request, object_id, verb="remove", title="Delete", says=says, button="Delete it", act=act, is_danger=True
-        )
+        form = settling.form_for(request, int(object_id), is_kept=False)
+        how = {"verb": "remove", "title": "Delete", "button": "Delete it"}
+        return self._run(request, object_id, says=says, act=act, form_class=form, is_danger=True, **how)
+
+    @action(description="Settle its dead letters", url_path="settle", permissions=["settle"], icon="inventory_2")
+    def settle_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        def act(actor: str, form: dict[str, Any]) -> str:
+            asked = settling.wish(request, form)
+            done = endpoints.settle_dead_letters(int(object_id), actor=actor, reason=form["reason"], **asked)
+            return settling.told(done) or "There was nothing left to settle."
+
+        says = ["They were kept when the endpoint was deleted.", "What is discarded is given up for good."]
+        form = settling.form_for(request, int(object_id), is_kept=True)
+        how = {"verb": "settle", "title": "Settle dead letters of", "button": "Settle"}
+        return self._run(request, object_id, says=says, act=act, form_class=form, is_danger=True, **how)
 
     def _shown_once(self, request: HttpRequest, endpoint: Endpoint, title: str) -> TemplateResponse:
         """The secret on the answer itself: in no message, cookie, log or redirect."""

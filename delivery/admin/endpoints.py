@@ -17,7 +17,7 @@ from delivery.admin.endpoint_verbs import EndpointVerbs
 from delivery.admin.forms import EndpointForm
 from delivery.admin.health import health_panel
 from delivery.models import Endpoint
-from delivery.policy.postback import masked
+from delivery.policy.postback import MASK, masked
 from delivery.states import EndpointState, in_endpoint_state
 from kernel.admin.bases import EstimatingPaginator
 from kernel.admin.confirm import actor_of
@@ -115,7 +115,7 @@ class EndpointAdmin(OnlyChangesAdmin, EndpointVerbs):
     def get_fieldsets(self, request: HttpRequest, obj: Endpoint | None = None) -> Any:
         if obj is None or self._sees_secrets(request):
             return self.fieldsets
-        swap = {"url": "masked_url", "headers": "header_names"}
+        swap = {"url": "masked_url", "headers": "header_names", "body_template": "masked_body"}
         return [
             (title, {**options, "fields": tuple(swap.get(name, name) for name in options["fields"])})
             for title, options in self.fieldsets
@@ -125,12 +125,12 @@ class EndpointAdmin(OnlyChangesAdmin, EndpointVerbs):
         """A declared field stays in a form whatever the fieldsets say, so the secret ones are taken out by hand."""
         form = super().get_form(request, obj, change, **kwargs)
         if obj is not None and not self._sees_secrets(request):
-            for name in ("url", "headers"):
+            for name in ("url", "headers", "body_template"):
                 form.base_fields.pop(name, None)
         return form
 
     def get_readonly_fields(self, request: HttpRequest, obj: Endpoint | None = None) -> Any:
-        always = ("masked_url", "header_names")
+        always = ("masked_url", "header_names", "masked_body")
         if obj is None:
             return always
         return (*always, "subscriber", "signature_scheme")
@@ -142,6 +142,10 @@ class EndpointAdmin(OnlyChangesAdmin, EndpointVerbs):
     @display(description="URL")
     def masked_url(self, obj: Endpoint) -> str:
         return UNREADABLE if "url" in unreadable_fields(obj) else masked(obj.url)
+
+    @display(description="Body template")
+    def masked_body(self, obj: Endpoint) -> str:
+        return MASK if obj.body_template else "none"
 
     @display(description="Headers")
     def header_names(self, obj: Endpoint) -> str:
@@ -167,7 +171,7 @@ class EndpointAdmin(OnlyChangesAdmin, EndpointVerbs):
             messages.warning(request, words)
         if change:
             if values:
-                endpoints.update(obj.pk, values, actor=actor)
+                endpoints.update(obj.pk, values, actor=actor, sees_secrets=self._sees_secrets(request))
             return
         made = endpoints.create(actor=actor, **{**values, "url": form.cleaned_data["url"]})
         obj.pk, obj.secret, obj.public_key = made.pk, made.secret, made.public_key

@@ -6,7 +6,8 @@ from contextlib import suppress
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Q, QuerySet
+from django.db.models import BinaryField, Case, F, Q, QuerySet, When
+from django.db.models.functions import Substr
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from unfold.decorators import display
@@ -15,8 +16,11 @@ from delivery import labels
 from delivery.models import Delivery, Event
 from kernel import exact_numbers
 from kernel.admin.bases import KeptAdmin
+from kernel.counting import OctetLength
 
 SHOWN_CHARACTERS = 20_000
+SHOWN_BYTES = 4 * SHOWN_CHARACTERS  # a character of UTF-8 has at most four
+LAID_OUT_BYTES = 1024 * 1024  # with line breaks and blanks; what is larger is shown as it is sent
 SHOWN_DELIVERIES = 50
 
 
@@ -57,7 +61,7 @@ class EventAdmin(KeptAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        event = Event.objects.filter(pk=object_id).first() if object_id.isdigit() else None
+        event = self.get_queryset(request).filter(pk=object_id).first() if object_id.isdigit() else None
         panel = {"panel": _panel(event, request)} if event else {}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **panel})
 
@@ -76,19 +80,37 @@ def _panel(event: Event, request: HttpRequest) -> dict[str, Any]:
         }
         for row in rows
     ]
+    words, size = payload_words(event.pk, shows=request.user.has_perm("delivery.view_payload_event"))
     return {
         "event": event,
         "occurred": labels.moment(event.occurred_at),
-        "payload": payload_words(event) if request.user.has_perm("delivery.view_payload_event") else None,
-        "size": len(event.payload),
+        "payload": words,
+        "size": size,
         "deliveries": deliveries[:SHOWN_DELIVERIES],
         "has_more": len(deliveries) > SHOWN_DELIVERIES,
     }
 
 
-def payload_words(event: Event) -> str:
-    """The payload laid out for reading; cut where it is very long."""
-    text = bytes(event.payload).decode()
+def payload_words(event_id: int, *, shows: bool = True) -> tuple[str | None, int]:
+    """The payload laid out for reading, cut where it is very long, and its size. None for who may not see it.
+
+    What is too large to be laid out is read no further than it is shown.
+    """
+    rows = Event.objects.filter(pk=event_id).annotate(size=OctetLength("payload"))
+    if not shows:
+        return None, rows.values_list("size", flat=True).get()
+    whole = Case(When(size__lte=LAID_OUT_BYTES, then=F("payload")))
+    start = Substr("payload", 1, SHOWN_BYTES, output_field=BinaryField())
+    size, payload, head = rows.values_list("size", whole, Case(When(size__gt=LAID_OUT_BYTES, then=start))).get()
+    if payload is None:
+        return f"{_text(head)[:SHOWN_CHARACTERS]}\n… {size:,} bytes in all", size
+    text = _text(payload)
     with suppress(ValueError, RecursionError):
         text = exact_numbers.dumps(exact_numbers.loads(text), indent=2, ensure_ascii=False)
-    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}\n… {len(text):,} characters in all"
+    if len(text) <= SHOWN_CHARACTERS:
+        return text, size
+    return f"{text[:SHOWN_CHARACTERS]}\n… {len(text):,} characters in all", size
+
+
+def _text(raw: Any) -> str:
+    return bytes(raw).decode(errors="ignore")  # the last character may have been cut

@@ -15,10 +15,13 @@ from unfold.widgets import (
     UnfoldBooleanSwitchWidget,
 )
 
-from delivery import endpoint_rules
+from delivery import endpoint_rules, endpoints
 from delivery.endpoint_rules import InvalidEndpoint
 from delivery.endpoint_secrets import Earlier
+from delivery.errors import WrongState
 from delivery.models import Endpoint
+from delivery.policy.quotas import MAX_URL
+from delivery.states import DeadLetters
 from kernel.admin.confirm import OptionalReasonForm, ReasonForm
 from kernel.json_fields import StrictDecoder
 
@@ -27,7 +30,7 @@ class EndpointForm(forms.ModelForm):
     """Asks the name service where the URL leads, before anything is stored."""
 
     url = forms.CharField(
-        max_length=8000,
+        max_length=MAX_URL,
         widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "spellcheck": "false"}),
         label="URL",
         help_text="https://…; for a postback with fields in braces, such as ?click={data.click_id}.",
@@ -106,7 +109,13 @@ class EndpointForm(forms.ModelForm):
         try:
             cleaned = endpoint_rules.clean(given, standing)
             if "url" in self.changed_data and not self.errors:
-                endpoint_rules.check_destination(cleaned["url"])
+                subscriber = (standing or values).get("subscriber") or ""
+                endpoint_rules.check_destination(cleaned["url"], subscriber, tells_addresses=True)
+            if standing is None and not self.errors:
+                endpoints.refuse_one_more(values.get("subscriber", ""))
+        except WrongState as error:
+            self.add_error("subscriber", error.detail)
+            return values
         except InvalidEndpoint as error:
             for row in error.errors:
                 name = {"client_certificate": "new_client_certificate"}.get(row["field"], row["field"])
@@ -118,6 +127,36 @@ class EndpointForm(forms.ModelForm):
         if self.instance.pk is None:
             return None
         return endpoint_rules.standing_of(Endpoint.objects.get(pk=self.instance.pk))
+
+
+class DeadLettersForm(ReasonForm):
+    """What becomes of an endpoint's dead letters; `dead_letters_form` knows what this person may choose."""
+
+    def clean(self) -> dict[str, Any]:
+        values = super().clean() or {}
+        move, to = values.get("dead_letters") == DeadLetters.MOVE, values.get("move_to")
+        if move and not to and "move_to" not in self.errors:
+            self.add_error("move_to", "Say where to move them.")
+        return {**values, "move_to": int(to) if move and to else None}
+
+
+def dead_letters_form(choices: list[tuple[str, str]], targets: list[Endpoint]) -> type[DeadLettersForm]:
+    """Asks for one of these; without any, only why."""
+    if not choices:
+        return DeadLettersForm
+
+    class ChoosingForm(DeadLettersForm):
+        dead_letters = forms.ChoiceField(choices=choices, widget=UnfoldAdminSelectWidget(), label="Its dead letters")
+        if targets:
+            move_to = forms.ChoiceField(
+                choices=[("", "—"), *((str(one.pk), str(one)) for one in targets)],
+                required=False,
+                widget=UnfoldAdminSelectWidget(),
+                label="Move them to",
+                help_text="The same events under the same ids; what it has or waits for already is not sent twice.",
+            )
+
+    return ChoosingForm
 
 
 class ResumeForm(OptionalReasonForm):

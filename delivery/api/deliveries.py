@@ -16,6 +16,7 @@ from rest_framework.response import Response
 from delivery import lifecycle
 from delivery.api.base import ApiViews, need
 from delivery.api.serializers import AttemptOut, DeliveryOut, ReasonIn
+from delivery.dead_letters import KEPT
 from delivery.errors import WrongState
 from delivery.models import Attempt, Delivery
 from delivery.policy.outcomes import Outcome
@@ -23,21 +24,22 @@ from delivery.states import State
 from kernel.api.openapi import problem
 from kernel.api.pages import CursorPages
 from kernel.auth import HasScope, may_see_payloads, narrow
+from kernel.filters import TrueFalseFilter, WholeNumberFilter
 
 CLOCKS_DIFFER = timedelta(hours=1)
 
 
 class DeliveryFilter(filters.FilterSet):
     state = filters.MultipleChoiceFilter(choices=State.choices, help_text="May be given several times.")
-    endpoint = filters.NumberFilter(field_name="endpoint_id")
-    event = filters.NumberFilter(field_name="event_id")
+    endpoint = WholeNumberFilter(field_name="endpoint_id")
+    event = WholeNumberFilter(field_name="event_id")
     event_uid = filters.CharFilter(field_name="event__uid")
     correlation_id = filters.CharFilter(field_name="event__correlation_id")
     subscriber = filters.CharFilter(field_name="event__subscriber")
     outcome = filters.ChoiceFilter(field_name="last_outcome", choices=[(str(word), str(word)) for word in Outcome])
-    status_code = filters.NumberFilter(field_name="last_status_code")
+    status_code = WholeNumberFilter(field_name="last_status_code")
     fingerprint = filters.CharFilter()
-    is_replay = filters.BooleanFilter()
+    is_replay = TrueFalseFilter()
     created_after = filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="gte")
     created_before = filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="lt")
 
@@ -124,7 +126,8 @@ class DeliveryViews(ListModelMixin, RetrieveModelMixin, ApiViews):
     def _verb(self, verb: Any, done: str) -> Response:
         reason, delivery = self._reason(), self.get_object()
         if not verb([delivery.pk], actor=self.actor(), reason=reason):
-            raise WrongState(
-                f"This delivery is {delivery.get_state_display()}, or its endpoint was deleted, so it cannot be {done}."
-            )
+            now = self.get_object()
+            if now.state == State.DEAD_LETTER:
+                raise WrongState(KEPT, code="endpoint_deleted")
+            raise WrongState(f"This delivery is {now.get_state_display()}, so it cannot be {done}.")
         return Response(self.get_serializer(self.get_object()).data)

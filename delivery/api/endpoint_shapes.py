@@ -13,18 +13,38 @@ from delivery.api.base import may_see_urls
 from delivery.api.serializers import ReasonIn, Strict
 from delivery.endpoint_rules import EVENT_TYPE
 from delivery.models import Endpoint
-from delivery.policy.postback import masked
-from delivery.states import EndpointState, MissingField, SignatureScheme, WaitReason
+from delivery.policy import quotas
+from delivery.policy.catalogue import ENDPOINT_TEST
+from delivery.policy.postback import MASK, masked
+from delivery.states import BreakerState, DeadLetters, EndpointState, MissingField, SignatureScheme, WaitReason
 from kernel.api.lists import CountedListField
 from kernel.secrets import unreadable_fields
-
-MASKED = "•••"
 
 
 class EndpointIn(Strict, serializers.ModelSerializer):
     """What a caller may set. `secret` may be brought along on creation; otherwise one is made."""
 
-    url = serializers.CharField(max_length=8000, help_text="Where events go; for a postback, the URL template.")
+    url = serializers.CharField(
+        max_length=quotas.MAX_URL, help_text="Where events go; for a postback, the URL template."
+    )
+    event_types = CountedListField(
+        child=serializers.CharField(max_length=quotas.MAX_EVENT_TYPE),
+        required=False,
+        max_length=quotas.MAX_EVENT_TYPES,
+        help_text="Types it wants, e.g. task.succeeded or task.*; empty: all.",
+    )
+    retry_delays = CountedListField(
+        child=serializers.IntegerField(min_value=0, max_value=2**31 - 1),
+        required=False,
+        max_length=quotas.MAX_DELAYS,
+        help_text="Seconds; for custom.",
+    )
+    transient_codes = CountedListField(
+        child=serializers.IntegerField(min_value=0, max_value=2**15 - 1),
+        required=False,
+        max_length=quotas.MAX_TRANSIENT_CODES,
+        help_text="Status codes to retry against the table.",
+    )
     headers = serializers.DictField(child=serializers.CharField(allow_blank=True), required=False, allow_null=True)
     body_rule = serializers.DictField(
         child=serializers.CharField(max_length=1_000),
@@ -93,6 +113,7 @@ class EndpointOut(serializers.ModelSerializer):
     state = serializers.ChoiceField(choices=EndpointState.values)
     url = serializers.SerializerMethodField(help_text="Masked for those who may not write endpoints.")
     headers = serializers.SerializerMethodField()
+    body_template = serializers.SerializerMethodField(help_text="Masked likewise.")
     gives_up = serializers.SerializerMethodField(help_text="In words, when a delivery becomes a dead letter.")
     has_client_certificate = serializers.SerializerMethodField()
     warnings = serializers.SerializerMethodField(help_text="What will not work, such as an expired certificate.")
@@ -134,7 +155,11 @@ class EndpointOut(serializers.ModelSerializer):
             return {}
         whole = may_see_urls(self.context["request"])
         headers: dict[str, str] = endpoint.headers or {}  # type: ignore[assignment]
-        return {name: value if whole else MASKED for name, value in headers.items()}
+        return {name: value if whole else MASK for name, value in headers.items()}
+
+    def get_body_template(self, endpoint: Endpoint) -> str:
+        whole = may_see_urls(self.context["request"]) or not endpoint.body_template
+        return endpoint.body_template if whole else MASK
 
     def get_gives_up(self, endpoint: Endpoint) -> str:
         return endpoints.gives_up(endpoint)
@@ -173,8 +198,38 @@ class ResumeIn(ReasonIn):
     )
 
 
+class SettleIn(ReasonIn):
+    """What becomes of dead letters."""
+
+    dead_letters = serializers.ChoiceField(
+        choices=[word for word in DeadLetters.values if word != DeadLetters.KEEP],
+        help_text="discard: given up for good. move: owed to `move_to`, under the same event ids.",
+    )
+    move_to = serializers.RegexField(
+        "^[0-9]{1,18}$", required=False, help_text="For move: another endpoint of the subscriber."
+    )
+
+
+class DeleteIn(SettleIn):
+    """The query of a deletion."""
+
+    dead_letters = serializers.ChoiceField(
+        choices=DeadLetters.choices,
+        required=False,
+        default=DeadLetters.KEEP.value,
+        help_text="keep: they stay, and no alert counts them. discard or move need the scope deliveries:write too.",
+    )
+
+
+class SettledOut(serializers.Serializer):
+    discarded = serializers.IntegerField()
+    moved = serializers.IntegerField(help_text="New deliveries to the other endpoint.")
+    had_already = serializers.IntegerField(help_text="Not sent twice: the other endpoint has or waits for the event.")
+    is_done = serializers.BooleanField(help_text="False: there are many; the rest is settled within minutes.")
+
+
 class RotationIn(ReasonIn):
-    secret = serializers.CharField(required=False, default="", max_length=200)
+    secret = serializers.CharField(required=False, default="", allow_blank=True, max_length=200)
     signature_scheme = serializers.ChoiceField(choices=SignatureScheme.choices, required=False)
     overlap_seconds = serializers.IntegerField(min_value=0, max_value=30 * 86_400, required=False, default=86_400)
 
@@ -187,15 +242,15 @@ class ReplayIn(ReasonIn):
     """Events by id, or those recorded from `since` until `until` that the endpoint's filter (or `types`) matches."""
 
     events = CountedListField(
-        child=serializers.RegexField("^[0-9]{1,18}$"), required=False, min_length=1, max_length=10_000
+        child=serializers.RegexField("^[0-9]{1,18}$"), required=False, min_length=1, max_length=quotas.REPLAYED_IDS
     )
     since = serializers.DateTimeField(required=False)
     until = serializers.DateTimeField(required=False)
     types = CountedListField(
-        child=serializers.RegexField(rf"^({EVENT_TYPE.pattern})$", max_length=100),
+        child=serializers.RegexField(rf"^({EVENT_TYPE.pattern})$", max_length=quotas.MAX_EVENT_TYPE),
         required=False,
         min_length=1,
-        max_length=100,
+        max_length=quotas.REPLAYED_TYPES,
     )
     dry_run = serializers.BooleanField(required=False, default=False, help_text="Only say what would be sent.")
     after = serializers.RegexField("^[0-9]{1,18}$", required=False, default="0", help_text="`next_after` of the last.")
@@ -214,14 +269,14 @@ class PreviewIn(Strict):
     """An event, recorded (`event`) or made up (`type`, `data`); and changes to the template not saved yet."""
 
     event = serializers.RegexField("^[0-9]{1,18}$", required=False)
-    type = serializers.CharField(required=False, default="endpoint.test", max_length=100)
+    type = serializers.CharField(required=False, default=ENDPOINT_TEST, max_length=100)
     data = serializers.DictField(required=False, default=dict)  # type: ignore[assignment]
-    url = serializers.CharField(required=False, max_length=8000)
+    url = serializers.CharField(required=False, max_length=quotas.MAX_URL)
     method = serializers.ChoiceField(choices=["GET", "POST", "PUT"], required=False)
-    body_template = serializers.CharField(required=False, allow_blank=True)
-    body_content_type = serializers.CharField(required=False, allow_blank=True)
+    body_template = serializers.CharField(required=False, allow_blank=True, max_length=quotas.MAX_TEMPLATE)
+    body_content_type = serializers.CharField(required=False, allow_blank=True, max_length=100)
     missing_field = serializers.ChoiceField(choices=MissingField.choices, required=False)
-    missing_default = serializers.CharField(required=False, allow_blank=True)
+    missing_default = serializers.CharField(required=False, allow_blank=True, max_length=100)
 
 
 class PreviewOut(serializers.Serializer):
@@ -236,7 +291,7 @@ class PreviewOut(serializers.Serializer):
 class HealthOut(serializers.Serializer):
     state = serializers.CharField()
     hold_reason = serializers.CharField(allow_blank=True)
-    breaker = serializers.ChoiceField(choices=["closed", "open", "half_open"])
+    breaker = serializers.ChoiceField(choices=BreakerState.choices)
     consecutive_failures = serializers.IntegerField()
     threshold = serializers.IntegerField()
     opened_at = serializers.DateTimeField(allow_null=True)

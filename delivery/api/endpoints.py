@@ -15,13 +15,15 @@ from django.utils import timezone
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.decorators import action
+from rest_framework.exceptions import PermissionDenied
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from delivery import endpoint_rules, endpoints, labels, previews, replays, stats
-from delivery.api.base import need
+from delivery.api.base import may_see_urls, need
 from delivery.api.endpoint_shapes import (
+    DeleteIn,
     EndpointChanges,
     EndpointIn,
     EndpointOut,
@@ -31,13 +33,15 @@ from delivery.api.endpoint_shapes import (
     PreviewOut,
     ReplayIn,
     ReplayOut,
+    SettledOut,
+    SettleIn,
 )
 from delivery.api.endpoint_verbs import EndpointVerbs
 from delivery.models import Endpoint, Event
 from delivery.states import EndpointState, in_endpoint_state
 from kernel.api.idempotency import idempotent
 from kernel.api.openapi import IDEMPOTENCY_KEY, problem
-from kernel.auth import HasScope, narrow, subscriber_for
+from kernel.auth import HasScope, allows, narrow, subscriber_for
 from kernel.parsing import ExactJSONParser
 
 STORED_HEALTH = (
@@ -101,14 +105,18 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, EndpointVerbs):
         description="The answer tells the signing secret, this once; for v1a the public key.",
         request=EndpointIn,
         parameters=[IDEMPOTENCY_KEY],
-        responses={201: EndpointWithSecret, 400: problem("A field is wrong; `errors` says which and why")},
+        responses={
+            201: EndpointWithSecret,
+            400: problem("A field is wrong; `errors` says which and why"),
+            409: problem("The subscriber has as many endpoints as it may (`too_many_endpoints`)"),
+        },
     )
     def create(self, request: Request) -> Response:
         need(request, "delivery.add_endpoint")
         values = self._valid(EndpointIn)
         values["subscriber"] = subscriber_for(request, values.get("subscriber", ""))
         endpoint_rules.clean(values)
-        endpoint_rules.check_destination(values["url"])
+        endpoint_rules.check_destination(values["url"], values["subscriber"])
         return self._with_secret(self._create(request, values))
 
     @idempotent
@@ -119,6 +127,10 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, EndpointVerbs):
 
     @extend_schema(
         summary="Change an endpoint",
+        description=(
+            "A URL at another address (scheme, host or port) asks whoever may not see the endpoint's secret headers "
+            "and client certificate to give them again (`new_origin`), since they would be sent there."
+        ),
         request=EndpointChanges,
         responses={200: EndpointOut, 400: problem("A field is wrong")},
     )
@@ -126,18 +138,38 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, EndpointVerbs):
         endpoint = self.get_object()
         changes = self._valid(EndpointChanges, partial=True)
         if "url" in changes:
-            endpoint_rules.check_destination(changes["url"])
-        return self._out(endpoints.update(endpoint, changes, actor=self.actor()))
+            endpoint_rules.check_destination(changes["url"], endpoint.subscriber)
+        sees = may_see_urls(request)
+        return self._out(endpoints.update(endpoint, changes, actor=self.actor(), sees_secrets=sees))
 
     @extend_schema(
         summary="Remove an endpoint",
-        description="Nothing more is sent to it; what waits is cancelled.",
-        responses={204: None},
+        description=(
+            "Nothing more is sent to it; what waits is cancelled. Its dead letters are kept, unless `dead_letters` "
+            "says that they are to be discarded or moved to another endpoint of the subscriber."
+        ),
+        parameters=[DeleteIn],
+        responses={204: None, 400: problem("The dead letters cannot go there"), 403: problem("Not with this key")},
     )
     def destroy(self, request: Request, pk: str) -> Response:
         need(request, "delivery.delete_endpoint")
-        endpoints.delete(self.get_object(), actor=self.actor())
+        endpoint = self.get_object()
+        asked = DeleteIn(data=request.query_params.dict())
+        asked.is_valid(raise_exception=True)
+        endpoints.delete(endpoint, actor=self.actor(), **_wish(request, asked.validated_data))
         return Response(status=204)
+
+    @extend_schema(
+        summary="Settle the dead letters of a removed endpoint",
+        description="What was kept when it was removed is discarded, or moved to another endpoint of the subscriber.",
+        request=SettleIn,
+        responses={200: SettledOut, 400: problem("They cannot go there"), 409: problem("It was not removed")},
+    )
+    @action(detail=True, methods=["post"], url_path="settle-dead-letters")
+    def settle_dead_letters(self, request: Request, pk: str) -> Response:
+        endpoint = get_object_or_404(narrow(Endpoint.objects.all(), request), pk=pk)
+        done = endpoints.settle_dead_letters(endpoint, actor=self.actor(), **_wish(request, self._valid(SettleIn)))
+        return Response(SettledOut(done).data)
 
     @extend_schema(summary="Health: breaker, latency, what waits", responses=HealthOut)
     @action(detail=True, methods=["get"], filterset_class=None, pagination_class=None)
@@ -173,7 +205,10 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, EndpointVerbs):
 
     @extend_schema(
         summary="Preview a postback",
-        description="Renders the template, with changes not saved yet, for an event. Nothing is sent or stored.",
+        description=(
+            "Renders the template, with changes not saved yet, for an event. Nothing is sent or stored. Who may not "
+            "see the endpoint's URL is shown the parts whose template came with the request; the rest is masked."
+        ),
         request=PreviewIn,
         responses={200: PreviewOut, 400: problem("The template or the event does not allow it")},
     )
@@ -187,7 +222,20 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, EndpointVerbs):
         else:
             envelope = previews.made_up(asked["type"], asked["data"])
         shown = previews.preview(previews.with_changes(endpoint, asked), envelope)
+        if not may_see_urls(request):
+            shown = previews.hidden(shown, own=asked)
         return Response(PreviewOut(asdict(shown)).data)
+
+
+def _wish(request: Request, asked: dict[str, Any]) -> dict[str, Any]:
+    """What is to become of the dead letters. To give them up or send them again needs the right for one of them."""
+    right = {"discard": "delivery.discard_delivery", "move": "delivery.redrive_delivery"}.get(asked["dead_letters"])
+    if right:
+        need(request, right)
+        if not allows(request, "deliveries:write"):
+            words = "To discard or move dead letters a key needs the scope deliveries:write too."
+            raise PermissionDenied(words, code="missing_scope")
+    return {**asked, "move_to": int(asked["move_to"]) if "move_to" in asked else None}
 
 
 def health_of(endpoint: Endpoint) -> dict[str, Any]:

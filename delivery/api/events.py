@@ -56,14 +56,16 @@ class EventViews(ListModelMixin, RetrieveModelMixin, ApiViews):
 
     def get_queryset(self) -> QuerySet[Event]:
         rows = narrow(super().get_queryset(), self.request)
-        return rows.defer("payload") if self.action == "list" else rows
+        return rows if self._shows_payload() else rows.defer("payload")
 
     def get_serializer_class(self) -> Any:
         return EventOut if self.action == "retrieve" else EventAccepted
 
     def get_serializer_context(self) -> dict[str, Any]:
-        shows = self.action == "retrieve" and may_see_payloads(self.request, "delivery.view_payload_event")
-        return {**super().get_serializer_context(), "shows_payload": shows}
+        return {**super().get_serializer_context(), "shows_payload": self._shows_payload()}
+
+    def _shows_payload(self) -> bool:
+        return self.action == "retrieve" and may_see_payloads(self.request, "delivery.view_payload_event")
 
     @extend_schema(
         summary="Publish an event",
@@ -72,7 +74,7 @@ class EventViews(ListModelMixin, RetrieveModelMixin, ApiViews):
         parameters=[IDEMPOTENCY_KEY],
         responses={
             202: EventAccepted,
-            400: problem("A field is wrong"),
+            400: problem("A field is wrong, or the event is too large (`event_too_large`)"),
             409: problem("The uid stands for another body"),
         },
     )
@@ -85,10 +87,19 @@ class EventViews(ListModelMixin, RetrieveModelMixin, ApiViews):
 
     @extend_schema(
         summary="Publish up to 1,000 events",
-        description="All or none. The answer lists them in the order given.",
+        description=(
+            "All or none, in one short transaction: a call whose events would make more deliveries than "
+            "DELIVERIES_PER_CALL is refused, and says how many events fit. The answer lists them in the order given."
+        ),
         request=BulkIn,
         parameters=[IDEMPOTENCY_KEY],
-        responses={202: BulkOut, 400: problem("A field is wrong; `errors` names the event by its index")},
+        responses={
+            202: BulkOut,
+            400: problem(
+                "A field is wrong; `errors` names the event by its index. Or `too_many_deliveries`: send parts"
+            ),
+            413: problem("The body is too large: send the events in parts"),
+        },
     )
     @action(detail=False, methods=["post"])
     @idempotent

@@ -11,8 +11,11 @@ from rest_framework import serializers
 
 from delivery import events, labels
 from delivery.models import Attempt, Delivery, Event
+from delivery.policy import telling
 from delivery.policy.outcomes import EXPLANATIONS, Outcome
+from delivery.policy.quotas import EVENTS_PER_CALL
 from delivery.states import AWAITS_TURN, WAITING_STATES
+from kernel.auth import is_key
 from kernel.parsing import shown_loads
 
 
@@ -54,7 +57,7 @@ class EventIn(Strict):
 
 
 class BulkIn(Strict):
-    events = EventIn(many=True, min_length=1, max_length=1_000)  # type: ignore[call-arg]
+    events = EventIn(many=True, min_length=1, max_length=EVENTS_PER_CALL)  # type: ignore[call-arg]
 
 
 class EventAccepted(serializers.ModelSerializer):
@@ -89,7 +92,7 @@ class EventOut(EventAccepted):
     class Meta(EventAccepted.Meta):
         fields = (*EventAccepted.Meta.fields, "payload")  # type: ignore[assignment]
 
-    @extend_schema_field({"type": "object", "nullable": True, "additionalProperties": True})
+    @extend_schema_field({"type": ["object", "null"], "additionalProperties": True})
     def get_payload(self, event: Event) -> Any:
         return shown_loads(bytes(event.payload)) if self.context.get("shows_payload") else None
 
@@ -104,6 +107,7 @@ class DeliveryOut(serializers.ModelSerializer):
     replay_of = serializers.CharField(source="replay_of_id", allow_null=True)
     final = serializers.BooleanField(source="is_final")
     next_attempt_at = serializers.SerializerMethodField(help_text="Null where none is planned.")
+    last_error = serializers.SerializerMethodField(help_text="What went wrong; nothing of our own networks.")
     last_outcome = serializers.CharField(help_text=f"One of {', '.join(Outcome)}; empty before the first attempt.")
 
     class Meta:
@@ -135,6 +139,10 @@ class DeliveryOut(serializers.ModelSerializer):
             "finished_at",
         )
 
+    def get_last_error(self, delivery: Delivery) -> str:
+        for_keys = is_key(self.context.get("request"))
+        return telling.error_for_keys(delivery.last_outcome, delivery.last_error) if for_keys else delivery.last_error
+
     def get_next_attempt_at(self, delivery: Delivery) -> datetime | None:
         waits = delivery.state in WAITING_STATES and delivery.next_attempt_at < AWAITS_TURN
         return delivery.next_attempt_at if waits else None
@@ -145,7 +153,13 @@ class AttemptOut(serializers.ModelSerializer):
     outcome = serializers.ChoiceField(choices=[str(outcome) for outcome in Outcome])
     outcome_words = serializers.SerializerMethodField()
     key_ids = serializers.SerializerMethodField(help_text="Which keys signed.")
-    response_head = serializers.SerializerMethodField(help_text="Null for those who may not see it.")
+    error = serializers.SerializerMethodField(help_text="What went wrong; nothing of our own networks.")
+    address = serializers.SerializerMethodField(
+        help_text="The one that was dialled; empty for keys where it is in a private network."
+    )
+    response_head = serializers.SerializerMethodField(
+        help_text="Null for those who may not see it, and for keys where a private network answered."
+    )
     response_encoding = serializers.SerializerMethodField(
         help_text="utf-8, windows-1252 or, where it is no text, base64."
     )
@@ -190,14 +204,28 @@ class AttemptOut(serializers.ModelSerializer):
     def get_key_ids(self, attempt: Attempt) -> list[str]:
         return [key_id for key_id in attempt.key_ids.split(",") if key_id]
 
+    def get_error(self, attempt: Attempt) -> str:
+        return telling.error_for_keys(attempt.outcome, attempt.error) if self._for_keys else attempt.error
+
+    def get_address(self, attempt: Attempt) -> str:
+        return telling.address_for_keys(attempt.address) if self._for_keys else attempt.address
+
+    @property
+    def _for_keys(self) -> bool:
+        return is_key(self.context.get("request"))
+
+    def _shows_answer(self, attempt: Attempt) -> bool:
+        is_shown = not self._for_keys or telling.answer_for_keys(attempt.address)
+        return bool(self.context.get("shows_payload")) and is_shown
+
     def get_response_head(self, attempt: Attempt) -> str | None:
-        if not self.context.get("shows_payload") or attempt.response_head is None:
+        if not self._shows_answer(attempt) or attempt.response_head is None:
             return None
         head = bytes(attempt.response_head)
         text, _ = labels.text_of(head)
         return text if text is not None else base64.b64encode(head).decode()
 
     def get_response_encoding(self, attempt: Attempt) -> str:
-        if not self.context.get("shows_payload"):
+        if not self._shows_answer(attempt):
             return "utf-8"
         return labels.text_of(bytes(attempt.response_head or b""))[1]

@@ -192,10 +192,14 @@ class Drain:
     def _send(self, claimed: Claimed) -> Exception | None:
         """Start one transfer. Whatever goes wrong in building it is returned: one row must not take others along."""
         try:
-            self._transfers.add(build(claimed))
+            request = build(claimed)
+            if request.body is not claimed.payload:  # rendered: its payload is let go, and counts no more
+                self._large_bytes += large_bytes_of(request.body) - large_bytes_of(claimed.payload)
+                claimed.payload = request.body
+            self._transfers.add(request)
             self._shares.started(claimed.id, claimed.config.owner, claimed.config.id)
         except FieldRefused as refusal:
-            self._keep(refused_by_template(claimed, refusal.detail))
+            self._keep(refused_by_template(claimed, refusal.stored))
         except Exception as error:  # noqa: BLE001 - see above
             return error
         return None

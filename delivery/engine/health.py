@@ -199,4 +199,5 @@ def _tell_breaker(health: Health, before: Health, verdict: Verdict) -> None:
 def streak_after(streak: holds.Streak, verdict: Verdict) -> holds.Streak:
     if verdict.is_outdated and not verdict.decision.is_success:
         return streak
-    return holds.after_attempt(streak, verdict.decision, verdict.status, was_sent=verdict.result is not None)
+    was_sent = verdict.result is not None
+    return holds.after_attempt(streak, verdict.decision, verdict.status, was_sent=was_sent, error=verdict.error)

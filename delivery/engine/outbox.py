@@ -92,6 +92,19 @@ def insert_deliveries(rows: Sequence[tuple[int, int, str]]) -> None:
     )
 
 
+def value_text(event_id: int, path: Sequence[str]) -> str | None:
+    """The JSON at this path of an event's payload as it stands there; None where there is none.
+
+    `->` with a text finds keys of objects only, as a path of ours does.
+    """
+    steps = "".join(" -> %s::text" for _ in path)
+    found = execute(
+        f"SELECT (convert_from(payload, 'UTF8')::json{steps})::text FROM delivery_event WHERE id = %s",  # noqa: S608
+        [*path, event_id],
+    ).fetchone()
+    return found[0] if found else None
+
+
 def hold_events(ids: Sequence[int]) -> set[int]:
     """Keep these events until the transaction ends, and say which still stand. The foreign key looks at its end only:
     retention could take an event that a replay under way has read already."""

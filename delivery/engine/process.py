@@ -22,7 +22,7 @@ from delivery.engine.transport.resolver import Resolver, ResolverConfig
 from delivery.engine.transport.transfer import Transfers
 from delivery.engine.wake import wake
 from delivery.maintenance import partitions
-from kernel.network.addresses import Networks
+from kernel.network.openings import Openings
 
 OTHER_FILES = 128  # database, broker, name lookups, the interpreter's own
 
@@ -73,7 +73,7 @@ def new_claimer() -> Claimer:
     return Claimer(max_bytes=settings.DELIVERY_MAX_BYTES_IN_FLIGHT)
 
 
-def new_transfers(networks: Networks) -> Transfers:
+def new_transfers(networks: Openings) -> Transfers:
     in_flight, idle = settings.DELIVERY_MAX_IN_FLIGHT, TransferConfig().max_idle_connections
     config = TransferConfig(
         max_in_flight=in_flight,

@@ -26,10 +26,9 @@ from delivery.policy import signing
 from delivery.policy.breaker import BreakerPolicy
 from delivery.policy.headers import header_lines
 from delivery.policy.outcomes import BodyRule
-from delivery.policy.postback import Template, render
+from delivery.policy.postback import Template, envelope_of, render
 from delivery.policy.retry import Schedule, schedule_for
 from delivery.states import RequestForm
-from kernel import exact_numbers
 from kernel.secrets import UndecryptableSecret
 from kernel.token_bucket import Rate
 
@@ -51,6 +50,7 @@ class Config:
     id: int
     version: int
     owner: str  # whose share of a worker it uses: the subscriber's; an endpoint without one stands for itself
+    subscriber: str
     host: str
     url: str
     method: str
@@ -164,6 +164,7 @@ def config_of(endpoint: Endpoint) -> Config:
         id=endpoint.pk,
         version=endpoint.version,
         owner=endpoint.subscriber or f"endpoint {endpoint.pk}",
+        subscriber=endpoint.subscriber,
         host=endpoint.host,
         url=endpoint.url,
         method=endpoint.method,
@@ -229,7 +230,7 @@ def build(claimed: Claimed) -> Request:
         raise Unsigned
     url, body = config.url, claimed.payload
     if config.template is not None:
-        rendered = render(config.template, {**exact_numbers.loads(claimed.payload), "uid": claimed.uid})
+        rendered = render(config.template, envelope_of(claimed.payload, claimed.uid))
         url, body = rendered.url, rendered.body
     moment = int(claimed.began_at)
     headers = [
@@ -243,8 +244,9 @@ def build(claimed: Claimed) -> Request:
     headers.append(f"webhook-signature: {signed.signature}")
     claimed.key_ids, claimed.signed_at = signed.key_ids, moment
     return Request(
-        url, headers, body, config.method, config.timeout_ms, claimed, config.client_certificate, config.ca_certificates
-    )
+        url, headers, body, config.method, config.timeout_ms, claimed, config.client_certificate,
+        config.ca_certificates, config.subscriber,
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=4096)

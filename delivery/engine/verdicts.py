@@ -61,6 +61,7 @@ def judge(claimed: Claimed, result: TransferResult, rng: random.Random) -> Verdi
         status=result.status,
         failure=result.failure,
         retry_after=result.header("retry-after") if result.status in (429, 503) else "",
+        date=result.header("date") if result.status in (429, 503) else "",
         body_head=result.head if config.body_rule is not None else b"",
         now=datetime.fromtimestamp(claimed.began_at, UTC),
         transient_codes=config.transient_codes,

@@ -1,7 +1,7 @@
 """What the beat puts right every few seconds, with SQL of its own: expired leases, stray rows, too long held.
 
-The engine's second place with SQL that moves deliveries; the rules in `engine.claims` hold here too. Every sweep is
-bounded, skips rows that somebody holds, and may run twice at the same time without harm.
+The engine's second place with SQL that moves deliveries; the rules in `engine.claims` hold here too. Every sweep moves
+deliveries in bounded chunks, skips rows that somebody holds, and may run twice at the same time without harm.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ carry no wide columns: payloads live on Event, response heads on Attempt.
 
 from delivery.models.attempts import Attempt
 from delivery.models.deliveries import Delivery
-from delivery.models.endpoints import Endpoint, endpoint_label
+from delivery.models.endpoints import Endpoint, endpoint_label, lean
 from delivery.models.events import Event
 from delivery.models.figures import DailyTotal, LatencyBucket, StatsMinute
 from delivery.models.health import EndpointHealth
@@ -21,4 +21,5 @@ __all__ = [
     "LatencyBucket",
     "StatsMinute",
     "endpoint_label",
+    "lean",
 ]

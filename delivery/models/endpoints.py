@@ -6,7 +6,15 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 
-from delivery.states import SWITCHES, EndpointState, MissingField, RequestForm, RetryProfile, SignatureScheme
+from delivery.states import (
+    SWITCHES,
+    DeadLetters,
+    EndpointState,
+    MissingField,
+    RequestForm,
+    RetryProfile,
+    SignatureScheme,
+)
 from kernel.secrets import EncryptedJSONField, EncryptedTextField
 
 
@@ -87,6 +95,17 @@ class Endpoint(models.Model):
         null=True, blank=True, editable=False, help_text="Held after repeated refusals."
     )
     deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
+    dead_letters = models.CharField(
+        max_length=7,
+        choices=DeadLetters.choices,
+        default=DeadLetters.KEEP,
+        db_default=DeadLetters.KEEP,
+        editable=False,
+        help_text="Once it is deleted.",
+    )
+    dead_letters_to = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="+", db_index=False, editable=False
+    )
     hold_reason = models.CharField(max_length=200, blank=True, editable=False)
     is_held = models.GeneratedField(  # the claim's one test
         expression=Q(paused_at__isnull=False)  # type: ignore[arg-type]  # a Q is an expression, the stubs forgot
@@ -123,6 +142,16 @@ class Endpoint(models.Model):
     def state(self) -> str:
         """The one word an operator reads: the strongest switch that is set (`in_endpoint_state` finds by it)."""
         return str(next((word for column, word in SWITCHES if getattr(self, column)), EndpointState.ACTIVE))
+
+
+# Large, or encrypted and so opened for each row that is read: no list needs them.
+WIDE = ("url", "headers", "body_template", "body_rule", "ca_certificate", "client_certificate", "secret",
+        "earlier_secrets")  # fmt: skip
+
+
+def lean(rows: models.QuerySet[Any], path: str = "") -> models.QuerySet[Any]:
+    """Without the wide columns of the endpoints; `path` leads to them, as in `endpoint__`."""
+    return rows.defer(*(f"{path}{name}" for name in WIDE))
 
 
 def endpoint_label(endpoint: Endpoint) -> dict[str, Any]:

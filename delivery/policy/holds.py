@@ -11,9 +11,11 @@ from collections import Counter
 from dataclasses import dataclass
 
 from delivery.policy.outcomes import Decision, Outcome
+from delivery.policy.postback import is_refusal_of_the_event
 
 REFUSALS_TO_HOLD = 5
 FIELD_MISSING = "postback field missing"
+NOT_RENDERED = "postback unusable"
 
 _ADVICE = {
     "rejected 401": "Its credentials have probably been rotated: correct the endpoint's headers or secret",
@@ -25,6 +27,7 @@ _ADVICE = {
     "redirect": "The receiver moved: put its new address into the endpoint's URL",
     "blocked": "We may not call that address: correct the URL, or allow it in DELIVERY_ALLOWED_NETWORKS",
     FIELD_MISSING: "The events lack what its template needs: correct it, or what it does about missing fields",
+    NOT_RENDERED: "Its postbacks would be too large, or their events cannot be read: shorten its template",
 }
 
 
@@ -47,14 +50,14 @@ class Streak:
 NO_STREAK = Streak()
 
 
-def kind_of(decision: Decision, status: int, *, was_sent: bool = True) -> str:
+def kind_of(decision: Decision, status: int, *, was_sent: bool = True, error: str = "") -> str:
     """The kind of a refusal: its outcome, with the status of a rejection, e.g. "rejected 401"."""
     if not was_sent:
-        return FIELD_MISSING
+        return NOT_RENDERED if is_refusal_of_the_event(error) else FIELD_MISSING
     return f"{decision.outcome} {status}" if decision.outcome is Outcome.REJECTED else str(decision.outcome)
 
 
-def after_attempt(streak: Streak, decision: Decision, status: int, *, was_sent: bool = True) -> Streak:
+def after_attempt(streak: Streak, decision: Decision, status: int, *, was_sent: bool = True, error: str = "") -> Streak:
     """A success ends the streak, a refusal of any kind goes on with it; time-outs and throttling say nothing."""
     if decision.is_success:
         return NO_STREAK if streak.refusal_count else streak
@@ -62,7 +65,7 @@ def after_attempt(streak: Streak, decision: Decision, status: int, *, was_sent: 
         return streak
     if streak.needs_attention:
         return Streak(streak.refusal_kind, streak.refusal_count + 1)
-    kind = kind_of(decision, status, was_sent=was_sent)
+    kind = kind_of(decision, status, was_sent=was_sent, error=error)
     return Streak(f"{streak.refusal_kind}, {kind}".lstrip(", "), streak.refusal_count + 1)
 
 
@@ -71,7 +74,7 @@ def hold_reason(streak: Streak) -> str:
     kinds = streak.kinds
     if len(kinds) == 1:
         (kind,) = kinds
-        what = "attempts" if kind in (FIELD_MISSING, Outcome.BLOCKED) else "answers"
+        what = "attempts" if kind in (FIELD_MISSING, NOT_RENDERED, Outcome.BLOCKED) else "answers"
         return f"{streak.refusal_count} {what} in a row were “{kind}”. {_advice(kind)}, then press Resume."
     mix = ", ".join(f"{count} × {kind}" for kind, count in kinds.most_common())
     return f"{streak.refusal_count} refusals in a row: {mix}. {_advice('')}, then press Resume."

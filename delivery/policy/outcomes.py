@@ -155,6 +155,7 @@ def classify(
     status: int = 0,
     failure: Failure | None = None,
     retry_after: str = "",
+    date: str = "",
     body_head: bytes = b"",
     now: datetime,
     transient_codes: Collection[int] = (),
@@ -167,6 +168,8 @@ def classify(
     A body that could not be read to its end (`body_is_whole`) still fulfils a body rule by a phrase that came; where it
     said nothing, it is as if the connection had been lost: a rule needs the answer, and silence is no refusal.
 
+    `date` is the answer's own: a `Retry-After` that names a moment is counted from it.
+
     `transient_codes` are the endpoint's exceptions (4xx, 501, 505 to be retried); `not_found_is_transient` is set by
     every retry profile but `spec`. Statuses under 200 or over 599 count as server errors.
     """
@@ -175,8 +178,8 @@ def classify(
     if 200 <= status < 300:
         return _by_body(body_rule, body_head, body_is_whole) if body_rule else _DELIVERED
     if status == 429:
-        return Decision(Outcome.THROTTLED, DecisionKind.THROTTLE, seconds_to_wait(retry_after, now))
-    if status == 503 and (wait := seconds_to_wait(retry_after, now)) is not None:
+        return Decision(Outcome.THROTTLED, DecisionKind.THROTTLE, seconds_to_wait(retry_after, now, date))
+    if status == 503 and (wait := seconds_to_wait(retry_after, now, date)) is not None:
         return Decision(Outcome.THROTTLED, DecisionKind.THROTTLE, wait)
     return _by_status(status, transient_codes, not_found_is_transient)
 

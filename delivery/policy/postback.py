@@ -3,6 +3,7 @@
 `https://partner.example/pb?click={data.click_id}&sum={data.payout}`: fields are dotted paths into the event's
 envelope (`type`, `timestamp`, `uid`, `data.…`) and arrive percent-encoded. Pure. A rendered URL is a secret: it may
 be sent and shown to those with `view_payload`, and everybody else gets `masked`. Fields never reach scheme or host.
+A small template can ask for a large field thousands of times, so the size is reckoned before anything is built.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+from kernel import exact_numbers
 from kernel.exact_numbers import Number
-from kernel.network.addresses import AddressRefused, split_url
+from kernel.network.addresses import MAX_URL, AddressRefused, split_url
 
 _FIELD = re.compile(r"\{([A-Za-z_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*)\}")
 _ROOTS = frozenset({"data", "type", "timestamp", "uid"})
 _HOST_PART = re.compile(r"[^/?#]*//[^/?#]*")
 MASK = "•••"
+MAX_BODY_BYTES = 64 * 1024  # of a rendered body: so many that the number of transfers alone bounds the memory
+NAME_SHOWN = 60  # of a field's name, in what is stored and shown
 
 
 class TemplateInvalid(ValueError):
@@ -35,6 +39,9 @@ class TemplateInvalid(ValueError):
 
 NOT_PLAIN = "a postback's field must be a plain value."
 MISSING = "which the postback needs."
+TOO_LARGE = "Shorten its template, or what the event carries."
+UNREADABLE = "no postback can be rendered from it."
+_AS_EVER = frozenset({"missing_field", "not_plain"})  # stored without their word: dead letters are grouped by the text
 
 
 class FieldRefused(ValueError):
@@ -45,6 +52,11 @@ class FieldRefused(ValueError):
         self.code = code
         self.field = field_name
         self.detail = detail
+
+    @property
+    def stored(self) -> str:
+        """What stands on the attempt and the delivery: the reason word, and what to do."""
+        return self.detail if self.code in _AS_EVER else f"{self.code}: {self.detail}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +81,37 @@ class Rendered:
 
 def check_template(template: Template) -> tuple[str, ...]:
     """The template's fields, in order. Raises TemplateInvalid in words for the form, AddressRefused for its URL."""
-    if "{" in "".join(_HOST_PART.findall(template.url)[:1]):
+    host_part = _HOST_PART.match(template.url)
+    if host_part and "{" in host_part[0]:
         raise TemplateInvalid("field_in_host", "A field may stand in the path or query, not in the host.")
     fields = tuple(dict.fromkeys(_FIELD.findall(template.url) + _FIELD.findall(template.body)))
     for name in fields:
         root, _, rest = name.partition(".")
         if root not in _ROOTS or (root == "data") != bool(rest):
-            raise TemplateInvalid("unknown_field", f"{{{name}}} is unknown: use data.…, type, timestamp or uid.")
+            shown = name[:NAME_SHOWN]
+            raise TemplateInvalid("unknown_field", f"{{{shown}}} is unknown: use data.…, type, timestamp or uid.")
     rest = _FIELD.sub("", template.url)
     if "{" in rest or "}" in rest:
         raise TemplateInvalid("brace", "The URL holds a brace that is no field. Write fields as {data.click_id}.")
     split_url(_FIELD.sub("x", template.url))
     return fields
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port that a URL or template is sent to. Raises AddressRefused."""
+    return split_url(_FIELD.sub("x", url)).origin
+
+
+def envelope_of(payload: bytes, uid: str) -> dict[str, Any]:
+    """What the fields are looked up in. Raises FieldRefused for a payload from before there were limits."""
+    try:
+        return {**exact_numbers.loads(payload), "uid": uid}
+    except RecursionError:
+        raise FieldRefused("too_deep", "data", f"The event is nested too deeply: {UNREADABLE}") from None
+    except (ValueError, TypeError):
+        raise FieldRefused(
+            "unreadable", "data", f"The event is no JSON object that we can read: {UNREADABLE}"
+        ) from None
 
 
 def render(template: Template, envelope: Mapping[str, Any]) -> Rendered:
@@ -94,13 +125,13 @@ def render(template: Template, envelope: Mapping[str, Any]) -> Rendered:
             return _instead(name, template)
         return value
 
-    url = _filled(template.url, lookup, _for_url)
+    url = _filled(template.url, lookup, _for_url, _URL).decode()
     try:
         url = split_url(url).url
     except AddressRefused as error:
         raise FieldRefused(error.code, "url", error.detail) from error
-    body = _filled(template.body, lookup, _encoder_for(template.content_type)) if template.body else ""
-    return Rendered(url, body.encode("utf-8", "replace"), tuple(dict.fromkeys(missing)))
+    body = _filled(template.body, lookup, _encoder_for(template.content_type), _BODY) if template.body else b""
+    return Rendered(url, body, tuple(dict.fromkeys(missing)))
 
 
 def masked(url: str) -> str:
@@ -109,14 +140,52 @@ def masked(url: str) -> str:
     return f"{match[1]}{match[2]}/{MASK}" if match else MASK
 
 
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """What one part of a request may hold, in bytes, and what is said beyond it."""
+
+    part: str
+    most: int
+    code: str
+
+    def refusal(self) -> FieldRefused:
+        return FieldRefused(
+            self.code, self.part, f"The rendered {self.part} would be larger than {self.most:,} bytes. {TOO_LARGE}"
+        )
+
+
+_URL = _Limit("url", MAX_URL, "too_long")
+_BODY = _Limit("body", MAX_BODY_BYTES, "too_large")
+
+
 @lru_cache(maxsize=2048)
-def _parts(text: str) -> tuple[str, ...]:
-    """Literal, field, literal, field, …, literal."""
-    return tuple(_FIELD.split(text))
+def _parts(text: str) -> tuple[int, tuple[bytes, ...], tuple[str, ...]]:
+    """What stands between the fields (its bytes in all, and the pieces), and the fields: one fewer than pieces."""
+    parts = _FIELD.split(text)
+    literals = tuple(part.encode("utf-8", "replace") for part in parts[::2])
+    return sum(map(len, literals)), literals, tuple(parts[1::2])
 
 
-def _filled(text: str, lookup: Callable[[str], str], encode: Callable[[str], str]) -> str:
-    return "".join(encode(lookup(part)) if index % 2 else part for index, part in enumerate(_parts(text)))
+def _filled(text: str, lookup: Callable[[str], str], encode: Callable[[str], str], limit: _Limit) -> bytes:
+    """The text with its fields. Each is looked up and encoded once; the whole is built only if it may be as large."""
+    size, literals, names = _parts(text)
+    values: dict[str, bytes] = {}
+    for name in names:
+        if name not in values:
+            values[name] = _encoded(lookup(name), encode, limit)
+        size += len(values[name])
+        if size > limit.most:
+            raise limit.refusal()
+    pieces = [literals[0]]
+    for name, literal in zip(names, literals[1:], strict=True):
+        pieces += (values[name], literal)
+    return b"".join(pieces)
+
+
+def _encoded(value: str, encode: Callable[[str], str], limit: _Limit) -> bytes:
+    if len(value) > limit.most:  # no encoding makes it shorter
+        raise limit.refusal()
+    return encode(value).encode("utf-8", "replace")
 
 
 def _plain(name: str, envelope: Mapping[str, Any]) -> str | None:
@@ -133,17 +202,22 @@ def _plain(name: str, envelope: Mapping[str, Any]) -> str | None:
         return json.dumps(value)
     if isinstance(value, Number):
         return value.text
-    raise FieldRefused("not_plain", name, f"{name} is a list or object; {NOT_PLAIN}")
+    raise FieldRefused("not_plain", name[:NAME_SHOWN], f"{name[:NAME_SHOWN]} is a list or object; {NOT_PLAIN}")
 
 
 def is_refusal_of_ours(error: str) -> bool:
     """Whether an attempt's error says that its event does not fit the template, and nothing of an address."""
-    return error.endswith((NOT_PLAIN, MISSING))
+    return error.endswith((NOT_PLAIN, MISSING, TOO_LARGE, UNREADABLE))
+
+
+def is_refusal_of_the_event(error: str) -> bool:
+    """Whether it is the event's or the rendered request's size or depth, and no field is missing."""
+    return error.endswith((TOO_LARGE, UNREADABLE))
 
 
 def _instead(name: str, template: Template) -> str:
     if template.missing == "refuse":
-        raise FieldRefused("missing_field", name, f"The event has no {name}, {MISSING}")
+        raise FieldRefused("missing_field", name[:NAME_SHOWN], f"The event has no {name[:NAME_SHOWN]}, {MISSING}")
     return template.default if template.missing == "default" else ""
 
 

@@ -459,3 +459,16 @@ def test_an_answer_that_we_cut_is_marked_on_the_page(admin_client):
     factories.attempt(delivery, status_code=500, response_head=b"z" * 16 * 1024, response_truncated=True)
     page = admin_client.get(f"/admin/delivery/delivery/{delivery.pk}/change/").content.decode()
     assert "only its first 16 KiB are kept" in page
+
+
+def test_the_form_hides_the_body_template_with_the_url_and_the_headers(person):
+    shown = {"request_form": "postback", "body_template": "token=s3cret", "headers": {"x-key": "s3cret"}}
+    endpoint = factories.endpoint(url=URL, **shown)
+    client, address = person("view_endpoint", "change_endpoint"), _page("endpoint", endpoint.pk)
+    page = _text(client.get(address))
+    assert "s3cret" not in page and page.count("•••") >= 2 and "x-key" in page
+    stolen = {"body_template": "stolen", "url": "https://evil.example/", "headers": "{}"}
+    answer = client.post(address, _form(name="renamed", request_form="postback", **stolen))
+    endpoint.refresh_from_db()
+    assert answer.status_code == 302 and endpoint.name == "renamed"
+    assert (endpoint.url, endpoint.body_template, endpoint.headers) == (URL, "token=s3cret", {"x-key": "s3cret"})

@@ -1,10 +1,9 @@
 """System checks: silent when all is well, and each says what to do when not."""
 
-import ipaddress
-
 import pytest
 
 from delivery import checks
+from kernel.network.openings import parse_openings
 from kernel.tests import hostile
 
 
@@ -20,10 +19,22 @@ from kernel.tests import hostile
 def test_checks(settings, check, setting, bad, good, found):
     for value, expected in ((good, []), (bad, [f"delivery.{found}"])):
         networks = isinstance(value, list)
-        setattr(settings, setting, [ipaddress.ip_network(text) for text in value] if networks else value)
+        setattr(settings, setting, parse_openings(value) if networks else value)
         messages = check()
         assert [message.id for message in messages] == expected
         assert all(message.hint for message in messages)
+
+
+@pytest.mark.parametrize("setting", ["DELIVERY_ALLOWED_NETWORKS", "PROVIDER_ALLOWED_NETWORKS"])
+def test_a_network_without_ports_is_named_in_production(settings, setting):
+    settings.PRODUCTION = True
+    settings.DELIVERY_ALLOWED_NETWORKS = settings.PROVIDER_ALLOWED_NETWORKS = parse_openings("10.0.0.0/8:443")
+    assert checks.allowed_networks_name_ports() == []
+    setattr(settings, setting, parse_openings("10.20.0.0/16, 10.0.0.0/8:443"))
+    (message,) = checks.allowed_networks_name_ports()
+    assert (message.id, "10.20.0.0/16" in message.msg, "10.0.0.0/8" in message.msg) == ("delivery.W003", True, False)
+    settings.PRODUCTION = False
+    assert checks.allowed_networks_name_ports() == []
 
 
 def test_a_ca_file_must_hold_certificates(settings, tmp_path):

@@ -1,10 +1,9 @@
 """What an endpoint may be: every refusal names its field, its reason word and what to do."""
 
-import ipaddress
-
 import pytest
 
-from delivery.endpoint_rules import InvalidEndpoint, check_destination, clean, host_of
+from delivery.endpoint_rules import InvalidEndpoint, ask_again, check_destination, clean, host_of
+from kernel.network.openings import parse_openings
 
 URL = "https://hooks.example.com/in"
 
@@ -102,15 +101,82 @@ def test_changing_the_form_judges_the_standing_url_again():
     assert caught.value.errors[0]["code"] == "not_a_postback"
 
 
+def test_what_stands_for_a_secret_does_not_come_back_as_its_value():
+    postback = {"request_form": "postback", "url": "https://e.com/?a={data.a}"}
+    assert _refusal(url="https://e.com/•••") == ("url", "masked")
+    assert _refusal(**postback, body_template="•••") == ("body_template", "masked")
+    assert _refusal(headers={"x-key": "•••"}) == ("headers", "value")
+
+
+def test_a_body_rule_has_so_many_phrases_and_no_more():
+    fine = {"success": "|".join(f"s{n}" for n in range(60)), "refused": "|".join(f"r{n}" for n in range(40))}
+    assert clean({"url": URL, "body_rule": fine})["body_rule"] == fine
+    assert _refusal(body_rule={**fine, "duplicate": "one more"}) == ("body_rule", "bad_body_rule")
+
+
+HEADERS = {"x-key": "s3cret"}
+KNOWN = {"url": "https://e.com/in?t=1", "headers": HEADERS, "client_certificate": "PEM"}
+
+
+@pytest.mark.parametrize(
+    "url", ["http://e.com/in", "https://e.com:8443/in", "https://evil.example/in", "https://evil.example/{data.a}"]
+)
+def test_a_new_address_asks_for_every_secret_that_would_be_sent_there(url):
+    with pytest.raises(InvalidEndpoint) as caught:
+        ask_again(KNOWN, {"url": url})
+    assert [(row["field"], row["code"]) for row in caught.value.errors] == [
+        ("headers", "new_origin"),
+        ("client_certificate", "new_origin"),
+    ]
+    assert "s3cret" not in str(caught.value)
+    with pytest.raises(InvalidEndpoint) as caught:
+        ask_again(KNOWN, {"url": url, "headers": {"x-key": "known"}})
+    assert [row["field"] for row in caught.value.errors] == ["client_certificate"]
+
+
+@pytest.mark.parametrize(
+    ("standing", "given"),
+    [
+        (KNOWN, {"name": "new"}),
+        (KNOWN, {"url": "https://E.com:443/other/path?t=2"}),
+        (KNOWN, {"url": "https://new.example/", "headers": None, "client_certificate": ""}),
+        (KNOWN, {"url": "https://new.example/", "headers": HEADERS, "client_certificate": "PEM"}),
+        ({"url": "https://e.com/", "headers": None, "client_certificate": ""}, {"url": "https://new.example/"}),
+    ],
+)
+def test_nothing_is_asked_again_where_nothing_secret_would_go_to_another_address(standing, given):
+    assert ask_again(standing, given) is None
+
+
+@pytest.mark.parametrize("lost", ["url", "headers", "client_certificate"])
+def test_what_no_key_opens_counts_as_a_secret_and_as_another_address(lost):
+    standing = {name: value for name, value in KNOWN.items() if name != lost}
+    with pytest.raises(InvalidEndpoint) as caught:
+        ask_again(standing, {"url": "https://new.example/"})
+    assert len(caught.value.errors) == 2
+
+
+def test_a_private_address_is_judged_by_whose_endpoint_it_is(settings):
+    settings.DELIVERY_ALLOWED_NETWORKS = parse_openings("acme@10.0.0.0/8:8443, 10.9.0.0/16")
+    assert clean({"url": "https://10.0.0.7:8443/", "subscriber": "acme"})["host"] == "10.0.0.7:8443"
+    assert clean({"url": "https://10.9.0.7:3000/"})["host"] == "10.9.0.7:3000"
+    for values in ({"subscriber": "bob"}, {"subscriber": ""}, {}):
+        assert _refusal(**{"url": "https://10.0.0.7:8443/", **values}) == ("url", "private")
+    assert _refusal(url="https://10.0.0.7:8444/", subscriber="acme") == ("url", "private")
+    assert _refusal(url="https://10.9.0.7:3000/", subscriber="acme") == ("url", "private")
+    assert _refusal(url="https://shop.example:25/") == ("url", "blocked_port")
+
+
 def test_private_receivers_can_be_allowed(settings):
     with pytest.raises(InvalidEndpoint, match="DELIVERY_ALLOWED_NETWORKS"):
-        check_destination("http://127.0.0.1:9/")
-    settings.DELIVERY_ALLOWED_NETWORKS = [ipaddress.ip_network("127.0.0.0/8")]
-    check_destination("http://127.0.0.1:9/")
+        check_destination("http://127.0.0.1:3000/", "")
+    settings.DELIVERY_ALLOWED_NETWORKS = parse_openings("127.0.0.0/8")
+    check_destination("http://127.0.0.1:3000/", "")
 
 
 def test_a_name_is_judged_by_where_it_leads(monkeypatch):
     monkeypatch.setattr("delivery.endpoint_rules.within", lambda host, seconds: ("10.0.0.9",))
-    with pytest.raises(InvalidEndpoint) as caught:
-        check_destination("https://innocent.example/")
-    assert caught.value.errors[0]["code"] == "private"
+    for tells_addresses, code in ((True, "private"), (False, "not_public")):
+        with pytest.raises(InvalidEndpoint) as caught:
+            check_destination("https://innocent.example/", "", tells_addresses=tells_addresses)
+        assert (caught.value.errors[0]["code"], "10.0.0.9" in str(caught.value)) == (code, tells_addresses)

@@ -102,7 +102,7 @@ def test_delete_cancels_what_waits_and_keeps_the_history():
     endpoint = _made()
     for state in ("pending", "failed", "delivered", "dead_letter"):
         factories.delivery(endpoint, state=state)
-    assert endpoints.delete(endpoint, **WHO) == 2
+    assert endpoints.delete(endpoint, **WHO) == endpoints.Settled(cancelled=2)
     assert sorted(Delivery.objects.values_list("state", flat=True)) == [
         "cancelled",
         "cancelled",

@@ -96,6 +96,18 @@ def test_hostile_but_valid_text_passes():
     assert json.loads(bytes(Event.objects.get(pk=event.pk).payload))["data"]["zero"] == "\x00"
 
 
+def test_a_payload_is_read_once_however_many_endpoints_order_by_it(monkeypatch):
+    for path in ("data.k", "data.k", "type", ""):
+        endpoint(ordering_key=path)
+    read = []
+    monkeypatch.setattr(events, "shown_loads", lambda raw: read.append(raw) or json.loads(raw))
+    events.record("a.b", {"k": "one"}, subscriber="acme")
+    assert len(read) == 1
+    assert list(Delivery.objects.order_by("id").values_list("ordering_key", flat=True)) == ["one", "one", "a.b", ""]
+    events.record("a.b", {"k": "one"}, subscriber="nobody")
+    assert len(read) == 1
+
+
 def test_the_ordering_key_is_taken_from_the_event():
     endpoint(ordering_key="data.click.id")
     for data in ({"click": {"id": "c1"}}, {"click": {"id": 7}}, {"click": "no"}, {}, {"click": {"id": "x" * 300}}):

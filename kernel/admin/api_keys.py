@@ -13,7 +13,8 @@ from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from kernel import audit
-from kernel.admin.confirm import OneRowVerbs, actor_of, run_verb
+from kernel.admin.bases import ListedFiltersAdmin
+from kernel.admin.confirm import actor_of, run_verb
 from kernel.admin.forms import OnlyChangesAdmin
 from kernel.auth import Scope, create_key, lacking
 from kernel.models import ApiKey
@@ -45,7 +46,7 @@ class ApiKeyForm(forms.ModelForm):
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(OnlyChangesAdmin, OneRowVerbs):
+class ApiKeyAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
     form = ApiKeyForm
     list_display = ("name", "key_id", "status", "subscriber", "scope_words", "last_used_at", "created_at")
     list_filter = ("is_demo",)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from typing import Any
 
 from django.contrib.admin import ShowFacets
 from django.core.paginator import Paginator
-from django.db.models import Q, QuerySet
+from django.db.models import DateField, Q, QuerySet
 from django.db.models.constants import LOOKUP_SEP
 from django.http import HttpRequest
+from django.utils.dateparse import parse_datetime
 from django.utils.functional import cached_property
 
 from kernel import counting
 from kernel.admin.confirm import OneRowVerbs
 
 COUNTED = 10_000
+# No filter of ours asks for them, and a year that no calendar has is an error of the database.
+PARTS_OF_TIMES = frozenset(
+    {"year", "iso_year", "month", "day", "week", "week_day", "iso_week_day", "quarter", "hour", "minute", "second"}
+)
 
 
 class EstimatingPaginator(Paginator):
@@ -36,12 +42,19 @@ class ListedFiltersAdmin(OneRowVerbs):
     linked_columns: tuple[str, ...] = ()
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
+        if PARTS_OF_TIMES & set(lookup.split(LOOKUP_SEP)[1:]):
+            return False
         column = lookup.split(LOOKUP_SEP)[0]
+        if self._is_time(column) and not _is_in_calendar(value):
+            return False
         columns = {field.name for field in self.model._meta.get_fields()}
         columns |= {field.attname for field in self.model._meta.concrete_fields}
         if column in columns - self._offered(request):
             return False
         return super().lookup_allowed(lookup, value, request)
+
+    def _is_time(self, column: str) -> bool:
+        return any(one.name == column for one in self.model._meta.fields if isinstance(one, DateField))
 
     def _offered(self, request: HttpRequest | None) -> set[str]:
         filters = self.list_filter if request is None else self.get_list_filter(request)
@@ -49,6 +62,15 @@ class ListedFiltersAdmin(OneRowVerbs):
         listed = {name.split(LOOKUP_SEP)[0] for name in names if isinstance(name, str)}
         simple = {item.parameter_name for item in names if not isinstance(item, str)}
         return listed | simple | set(self.linked_columns)
+
+
+def _is_in_calendar(value: Any) -> bool:
+    """Whether a text of a query is a time that stays one in UTC; the year 10,000 is an error of the database."""
+    try:
+        moment = parse_datetime(str(value))
+        return moment is None or moment.astimezone(UTC) is not None
+    except (ValueError, OverflowError):
+        return False
 
 
 class KeptAdmin(ListedFiltersAdmin):

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views import defaults
 
@@ -14,6 +15,7 @@ from kernel import correlation
 from kernel.api.problems import CONTENT_TYPE, BadInput, NotFound, Problem, document
 
 API = "/api/"
+MACHINES = (API, "/webhooks/")  # who asks there reads no page
 
 
 class RefuseNulMiddleware:
@@ -44,6 +46,15 @@ def _has_nul(request: HttpRequest) -> bool:
 
 def _nul() -> HttpResponse:
     return _answer(BadInput("The address holds a NUL character, which nothing here contains.", code="nul_in_address"))
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Django's `handler400`: a Host header that this site does not answer to, or an address that is no address."""
+    if not request.path_info.startswith(MACHINES):
+        return defaults.bad_request(request, exception)
+    if isinstance(exception, DisallowedHost):
+        return _answer(BadInput("This site has no such host name; ALLOWED_HOSTS lists its own.", code="unknown_host"))
+    return _answer(BadInput("The request is malformed.", code="malformed_request"))
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -39,7 +39,7 @@ def idempotent(handler: Callable[..., Response]) -> Callable[..., Response]:
         identity = {
             "caller": caller_of(request).name,
             "method": request.method,
-            "path": request.path,
+            "path": f"{request.path.rstrip('/')}/",  # one address, with and without its slash
             "key": key,
         }
         with transaction.atomic():

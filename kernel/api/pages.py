@@ -1,4 +1,7 @@
-"""Cursor pages for every API list: steady while rows arrive, and as quick on the last page as on the first."""
+"""Cursor pages for the API's lists: steady while rows arrive, and the last page takes as long as the first.
+
+Kinds, a task's timeline and the groups of dead letters have one page; dead letters have a cursor of their own.
+"""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +13,7 @@ from rest_framework.pagination import Cursor, CursorPagination
 from rest_framework.request import Request
 
 from kernel.api.problems import BadInput
+from kernel.api.queries import whole_number
 
 
 class CursorPages(CursorPagination):
@@ -20,10 +24,28 @@ class CursorPages(CursorPagination):
     max_page_size = 200
     ordering = "-id"
 
+    def get_page_size(self, request: Request) -> int:
+        """DRF takes what is no number for no wish at all."""
+        text = request.query_params.get(self.page_size_query_param)
+        return self.page_size if text is None else whole_number("limit", text, 1, self.max_page_size)
+
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
         column = self.get_ordering(request, queryset, view)[0].lstrip("-")
         self._column: Field = queryset.model._meta.get_field(column)
         return super().paginate_queryset(queryset, request, view)
+
+    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """For the OpenAPI document. DRF's own has a stray quote in its example, and leaves out that both are there."""
+        link = {"type": ["string", "null"], "format": "uri"}
+        return {
+            "type": "object",
+            "required": ["next", "previous", "results"],
+            "properties": {
+                "next": {**link, "description": "Where the next page is; null on the last."},
+                "previous": {**link, "description": "Where the page before is; null on the first."},
+                "results": schema,
+            },
+        }
 
     def decode_cursor(self, request: Request) -> Cursor | None:
         """A cursor is base64 that anybody can write: what is in it is judged before the database sees it."""

@@ -1,7 +1,8 @@
 """The address guard: which machines we may call, and why not.
 
 Pure: strings in, verdicts out. The same rules are applied three times: when an endpoint is saved (`check_url`),
-when its name has been resolved, and when the socket is opened (`judge`). Never trust a string where the address
+when its name has been resolved, and when the socket is opened (`judge`). What is opened beside them, where and for
+whom, is `kernel.network.openings`' to say. Never trust a string where the address
 really dialled is known, and never ask `ipaddress.is_global`: it lets NAT64, 6to4, multicast and metadata pass.
 """
 
@@ -11,17 +12,16 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 
 import idna
 
-Address = IPv4Address | IPv6Address
-Network = IPv4Network | IPv6Network
-Networks = tuple[Network, ...]
+from kernel.network.openings import NEVER_HTTP, Address, Network, Openings
 
+MAX_URL = 8_000
 ALLOW_HINT = (
     "If this receiver is yours (a listener on localhost or in your own network), "
-    "add its network to DELIVERY_ALLOWED_NETWORKS and restart."
+    "add its network to DELIVERY_ALLOWED_NETWORKS and restart; with subscriber@ in front, where the endpoint has one."
 )
 
 # First match wins, so the narrow rules stand before the wide ones.
@@ -92,7 +92,8 @@ class Ruling:
 
 
 _PUBLIC = Ruling(True, "public", "A public address.")
-_LISTED = Ruling(True, "allow_list", "Allowed by DELIVERY_ALLOWED_NETWORKS.")
+_LISTED = Ruling(True, "allow_list", "Opened by the operators.")
+BLOCKED_PORT = "blocked_port"
 
 
 class AddressRefused(ValueError):
@@ -120,31 +121,54 @@ class Target:
     path_and_query: str
 
 
-def parse_networks(value: str | Iterable[str]) -> Networks:
+def parse_networks(value: str | Iterable[str]) -> tuple[Network, ...]:
     """Networks from a setting: a list, or one string with commas. Raises ValueError naming the bad entry."""
     parts = value.replace(",", " ").split() if isinstance(value, str) else list(value)
     return tuple(ip_network(part.strip(), strict=False) for part in parts)
 
 
-def judge(address: str | Address, allowed: Networks = ()) -> Ruling:
-    """Classify one address. `allowed` opens private networks; metadata services only when named exactly."""
-    return _judge(str(address), tuple(allowed))
+def judge(address: str | Address, allowed: Openings = (), *, port: int, subscriber: str = "") -> Ruling:
+    """May this address be dialled at this port, for a request of this subscriber ("": the operators' own)?
+
+    `allowed` opens private networks; metadata services only when named exactly.
+    """
+    found, rule, words = _class_of(str(address))
+    if not rule and port not in NEVER_HTTP:
+        return _PUBLIC
+    if found is None:
+        return Ruling(False, rule, words)
+    exactly = rule == "metadata"
+    if any(one.serves(port, subscriber) and one.holds(found, exactly=exactly) for one in allowed):
+        return _LISTED
+    if not rule:
+        return Ruling(False, BLOCKED_PORT, blocked_port(port))
+    return Ruling(False, rule, f"{found} is not a public address: it is {words}.")
 
 
-@lru_cache(maxsize=4096)
-def _judge(text: str, allowed: Networks) -> Ruling:
+def is_public(address: str | Address) -> bool:
+    return not _class_of(str(address))[1]
+
+
+def is_open_to_somebody(address: str | Address, allowed: Openings) -> bool:
+    """Whether any request at all may be sent there: what is resolved once serves them all."""
+    found, rule, _ = _class_of(str(address))
+    return not rule or (found is not None and any(one.holds(found, exactly=rule == "metadata") for one in allowed))
+
+
+def blocked_port(port: int) -> str:
+    return f"No web server answers at port {port}: other protocols live there. Choose another port for the receiver."
+
+
+@lru_cache(maxsize=8192)
+def _class_of(text: str) -> tuple[Address | None, str, str]:
+    """The address, its rule ("" for a public one) and what the rule says of it."""
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:
-        return Ruling(False, "not_an_address", f"{text[:60]!r} is not an IP address.")
+        return None, "not_an_address", f"{text[:60]!r} is not an IP address."
     if isinstance(address, IPv6Address) and address.ipv4_mapped:
         address = address.ipv4_mapped
-    rule, words = _rule_of(address)
-    if _is_listed(address, allowed, exactly=rule == "metadata"):
-        return _LISTED
-    if not rule:
-        return _PUBLIC
-    return Ruling(False, rule, f"{address} is not a public address: it is {words}.")
+    return address, *_rule_of(address)
 
 
 def _rule_of(address: Address) -> tuple[str, str]:
@@ -154,15 +178,6 @@ def _rule_of(address: Address) -> tuple[str, str]:
     if address.version == 6 and address not in _GLOBAL_V6:
         return "reserved", "outside of the IPv6 space in use (2000::/3)"
     return "", ""
-
-
-def _is_listed(address: Address, allowed: Networks, *, exactly: bool) -> bool:
-    return any(
-        address.version == network.version
-        and address in network
-        and (not exactly or network.prefixlen == network.max_prefixlen)
-        for network in allowed
-    )
 
 
 # Strict on purpose: whatever two URL parsers could read differently is refused, not interpreted.
@@ -204,8 +219,8 @@ def split_url(url: str) -> Target:
 
 
 def _refuse_bad_text(url: str) -> None:
-    if len(url) > 8000:
-        raise AddressRefused("too_long", "A URL may have at most 8,000 characters.")
+    if len(url) > MAX_URL:
+        raise AddressRefused("too_long", f"A URL may have at most {MAX_URL:,} characters.")
     if _BAD_CHARACTER.search(url):
         raise AddressRefused("control_character", "The URL holds a space or control character; percent-encode it.")
     if "\\" in url:
@@ -269,26 +284,48 @@ def _port_of(text: str | None, scheme: str) -> int:
 def check_url(
     url: str,
     *,
-    allowed_networks: Networks = (),
-    allowed_ports: Iterable[int] | None = None,
+    allowed_networks: Openings = (),
+    subscriber: str = "",
     require_https: bool = False,
     resolve: Callable[[str], Iterable[str]] | None = None,
+    tells_addresses: bool = False,
 ) -> Target:
-    """May an endpoint with this URL be saved? Returns where it leads; raises AddressRefused.
+    """May an endpoint of this subscriber with this URL be saved? Returns where it leads; raises AddressRefused.
 
     `resolve(host)` may be passed to judge the name's present addresses too; an empty answer passes, since the name
-    may exist later and is judged again at every call. Reasons: those of `split_url`, `https_only`, `port`, and the
-    rule word of a blocked address.
+    may exist later and is judged again at every call. Where a name of ours leads is told to operators only
+    (`tells_addresses`). Reasons: those of `split_url`, `https_only`, `blocked_port`, `not_public` for a name, and for
+    an address the rule word.
     """
     target = split_url(url)
     if require_https and target.scheme != "https":
         raise AddressRefused("https_only", "Use https:// here: plain http would show payload and signature to others.")
-    if allowed_ports is not None and target.port not in set(allowed_ports):
-        raise AddressRefused("port", f"Port {target.port} is not among the ports that may be called.")
-    verdicts = [judge(address, allowed_networks) for address in _addresses_of(target, resolve)]
+    verdicts = [
+        judge(address, allowed_networks, port=target.port, subscriber=subscriber)
+        for address in _addresses_of(target, resolve)
+    ]
+    if (
+        not verdicts
+        and target.port in NEVER_HTTP
+        and not any(one.serves(target.port, subscriber) for one in allowed_networks)
+    ):
+        raise AddressRefused(BLOCKED_PORT, blocked_port(target.port))
     if verdicts and not any(verdict.allowed for verdict in verdicts):
-        raise AddressRefused(verdicts[0].rule, f"{verdicts[0].explanation} {ALLOW_HINT}")
+        raise _refusal(target, verdicts[0], tells=tells_addresses or _is_plain(target))
     return target
+
+
+def _refusal(target: Target, verdict: Ruling, *, tells: bool) -> AddressRefused:
+    if verdict.rule == BLOCKED_PORT:
+        return AddressRefused(BLOCKED_PORT, verdict.explanation)
+    if tells:
+        return AddressRefused(verdict.rule, f"{verdict.explanation} {ALLOW_HINT}")
+    return AddressRefused("not_public", f"{target.host} leads to an address that may not be called. {ALLOW_HINT}")
+
+
+def _is_plain(target: Target) -> bool:
+    """Its address stands in the URL itself, or is the one that everybody's localhost has."""
+    return target.literal is not None or target.host == "localhost" or target.host.endswith(".localhost")
 
 
 def _addresses_of(target: Target, resolve: Callable[[str], Iterable[str]] | None) -> list[str]:

@@ -15,16 +15,18 @@ import time
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
-import requests
-from requests.adapters import HTTPAdapter
-from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
-from urllib3.exceptions import DecodeError
+import requests  # noqa: TID251 - the guarded client
+from requests.adapters import HTTPAdapter  # noqa: TID251 - the guarded client
+from urllib3.connection import HTTPConnection, HTTPSConnection  # noqa: TID251 - the guarded client
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool  # noqa: TID251 - the guarded client
+from urllib3.exceptions import DecodeError  # noqa: TID251 - the guarded client
 
-from kernel.network.addresses import AddressRefused, Networks, judge, split_url
+from kernel.network.addresses import AddressRefused, judge, split_url
 from kernel.network.lookup import LookupFailed, NameNotFound, within
+from kernel.network.openings import Openings
 
 CHUNK_BYTES = 64 * 1024
+MAX_BODY_BYTES = 32 * 1024 * 1024  # of a provider's answer, decompressed
 
 
 class CallFailed(requests.RequestException):
@@ -73,7 +75,7 @@ class BodyTooLarge(CallFailed):
 class _Call:
     """One request on its way: its deadline, the sockets to cut when it strikes, and whether bytes have left."""
 
-    def __init__(self, seconds: float, allowed: Networks) -> None:
+    def __init__(self, seconds: float, allowed: Openings) -> None:
         self.seconds = seconds
         self.allowed = allowed
         self.sent = False
@@ -146,7 +148,7 @@ def _connect(host: str, port: int) -> socket.socket:
         found = within(host, call.remaining())
     except (NameNotFound, LookupFailed) as error:
         raise call.fail(NameUnresolved(f"{host}: {error}", maybe_sent=False)) from error
-    verdicts = {address: judge(address, call.allowed) for address in found}
+    verdicts = {address: judge(address, call.allowed, port=port) for address in found}
     good = [address for address, verdict in verdicts.items() if verdict.allowed]
     if not good:
         explanation = verdicts[found[0]].explanation if found else "The name has no address."
@@ -208,7 +210,7 @@ class _Adapter(HTTPAdapter):
 class ProviderSession(requests.Session):
     """`timeout=` of a request is the whole call's, in seconds. Raises CallFailed or returns a full response."""
 
-    def __init__(self, *, allowed_networks: Networks, total_seconds: float, max_body_bytes: int) -> None:
+    def __init__(self, *, allowed_networks: Openings, total_seconds: float, max_body_bytes: int) -> None:
         super().__init__()
         self.allowed_networks = allowed_networks
         self.total_seconds = total_seconds
@@ -234,17 +236,24 @@ class ProviderSession(requests.Session):
 
 
 def _read_whole(response: requests.Response, limit: int, call: _Call) -> requests.Response:
+    said = response.headers.get("content-length", "")
+    if said.isascii() and said.isdigit() and (len(said) > 15 or int(said) > limit):  # compressed, it is larger still
+        raise _too_large(response, limit, call, f"says that it has {said[:15]} bytes")
     body = bytearray()
     for chunk in response.raw.stream(CHUNK_BYTES, decode_content=True):
         body += chunk
         if len(body) > limit:
-            response.raw.close()
-            raise call.fail(BodyTooLarge(f"The answer is larger than {limit} bytes.", maybe_sent=True))
+            raise _too_large(response, limit, call, "goes on")
     if call.expired:  # a body without a length ends silently when the watchdog cuts the socket
         raise DeadlineExceeded("", maybe_sent=True)
     response._content = bytes(body)
     response._content_consumed = True  # type: ignore[attr-defined]
     return response
+
+
+def _too_large(response: requests.Response, limit: int, call: _Call, how: str) -> CallFailed:
+    response.raw.close()
+    return call.fail(BodyTooLarge(f"The answer is larger than the {limit:,} bytes we take: it {how}.", maybe_sent=True))
 
 
 def _typed(error: Exception, call: _Call) -> CallFailed:
@@ -274,9 +283,9 @@ def cause_of(error: BaseException) -> str:
 
 def provider_session(
     *,
-    allowed_networks: Networks = (),
+    allowed_networks: Openings = (),
     total_seconds: float = 30.0,
-    max_body_bytes: int = 32 * 1024 * 1024,
+    max_body_bytes: int = MAX_BODY_BYTES,
     ca_file: str | None = None,
     headers: dict[str, str] | None = None,
 ) -> ProviderSession:

@@ -1,13 +1,27 @@
 """JSON that PostgreSQL or a reader would choke on is refused with words; everything else passes unchanged."""
 
+import io
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rest_framework.exceptions import ParseError
 
-from kernel.parsing import MAX_DEPTH, TOO_DEEP, HostileJSON, cut, is_too_deep, shown_loads, strict_loads, tolerant_loads
+from kernel.json_fields import StrictDecoder
+from kernel.parsing import (
+    MAX_DEPTH,
+    TOO_DEEP,
+    HostileJSON,
+    StrictJSONParser,
+    cut,
+    is_too_deep,
+    shown_loads,
+    strict_loads,
+    tolerant_loads,
+)
 
+OTHER_ENCODINGS = [(f"utf-{bits}{order}", f"UTF-{bits}") for bits in (16, 32) for order in ("", "-le", "-be")]
 json_values = st.recursive(
     st.none()
     | st.booleans()
@@ -42,6 +56,8 @@ def test_storable_json_comes_back_as_it_was(value, ascii_only):
         (b"[" * 100_000, "nested too deeply"),
         (b'{"a":' * 100_000, "nested too deeply"),
         (b"\xff\xfe", "not UTF-8"),
+        (b'{"a": "\xe9"}', "not UTF-8 .byte 7"),
+        *[('{"a": 1}'.encode(name), f"not UTF-8: it is {told}") for name, told in OTHER_ENCODINGS],
         (b"", "not JSON"),
         (b"{'a': 1}", "not JSON"),
         (b'{"a": 1} x', "not JSON"),
@@ -96,3 +112,26 @@ def test_a_tolerant_reader_keeps_the_good_entries_and_makes_the_bad_ones_harmles
     for junk in (b"", b"{", b"\xff", b"[" * 100_000):
         with pytest.raises(HostileJSON):
             tolerant_loads(junk)
+
+
+@pytest.mark.parametrize("read", [strict_loads, tolerant_loads])
+def test_a_byte_order_mark_before_the_json_is_no_part_of_it(read):
+    assert read(b'\xef\xbb\xbf{"a": 1}') == {"a": 1}
+    with pytest.raises(HostileJSON, match="not JSON"):
+        read(b"\xef\xbb\xbf\xef\xbb\xbf{}")
+
+
+@pytest.mark.parametrize(("name", "told"), OTHER_ENCODINGS)
+def test_a_tolerant_reader_names_another_encoding_too(name, told):
+    with pytest.raises(HostileJSON, match=f"it is {told}; send it as UTF-8"):
+        tolerant_loads('{"a": 1}'.encode(name))
+
+
+def test_the_api_reads_over_a_byte_order_mark_and_names_another_encoding():
+    assert StrictJSONParser().parse(io.BytesIO(b'\xef\xbb\xbf{"a": 1}')) == {"a": 1}
+    with pytest.raises(ParseError, match="it is UTF-16; send it as UTF-8"):
+        StrictJSONParser().parse(io.BytesIO('{"a": 1}'.encode("utf-16")))
+
+
+def test_a_form_reads_over_a_byte_order_mark():
+    assert StrictDecoder().decode('\ufeff{"a": 1}') == {"a": 1}

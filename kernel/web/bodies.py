@@ -6,12 +6,17 @@ cap too, so that the view's own answer (413, with its words and its count) is gi
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Application = Callable[..., Awaitable[None]]
+
+
+def cap_of(path: str, caps: Mapping[str, int]) -> int | None:
+    """The most bytes that the door at `path` takes."""
+    return next((most for prefix, most in caps.items() if path.startswith(prefix)), None)
 
 
 class CappedBodies:
@@ -23,7 +28,7 @@ class CappedBodies:
 
     async def __call__(self, scope: Message, receive: Receive, send: Any) -> None:
         if scope["type"] == "http":
-            cap = next((most for prefix, most in self._caps.items() if scope["path"].startswith(prefix)), None)
+            cap = cap_of(scope["path"], self._caps)
             if cap is not None:
                 receive = _capped(scope, receive, cap)
         await self._app(scope, receive, send)

@@ -16,7 +16,8 @@ from unfold.widgets import UnfoldAdminSelectWidget
 
 from kernel import audit
 from kernel.admin.actions import Action, on_one
-from kernel.admin.confirm import OneRowVerbs, actor_of
+from kernel.admin.bases import ListedFiltersAdmin
+from kernel.admin.confirm import actor_of
 from kernel.admin.forms import OnlyChangesAdmin
 from tasks import kinds, providers
 from tasks.engine import policies, wake
@@ -82,7 +83,7 @@ class PolicyForm(forms.ModelForm):
 
 
 @admin.register(KindPolicy)
-class KindPolicyAdmin(OnlyChangesAdmin, OneRowVerbs):
+class KindPolicyAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
     form = PolicyForm
     list_display = ("title", "switch", "provider_words", "concurrency", "rate", "attempt_limit", "timeout")
     list_fullwidth = True
@@ -137,7 +138,7 @@ class KindPolicyAdmin(OnlyChangesAdmin, OneRowVerbs):
 
     @display(description="Rate", ordering="rate_per_minute")
     def rate(self, obj: KindPolicy) -> str:
-        return f"{obj.rate_per_minute} a minute" if obj.rate_per_minute else "no limit"
+        return f"{obj.rate_per_minute} a minute" if obj.rate_per_minute is not None else "no limit"
 
     @display(description="Time for one attempt", ordering="timeout_seconds")
     def timeout(self, obj: KindPolicy) -> str:

@@ -7,13 +7,17 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectWidget
 
+from kernel import audit
 from kernel.admin.bases import KeptAdmin, ListedFiltersAdmin
+from kernel.admin.confirm import actor_of
 from kernel.admin.forms import OnlyChangesAdmin
 from tasks import kinds
 from tasks.admin.tasks import KindFilter
@@ -59,6 +63,22 @@ class ScheduleAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
     list_fullwidth = True
     compressed_fields = True
     warn_unsaved_form = True
+
+    def save_model(self, request: HttpRequest, obj: Schedule, form: Any, change: bool) -> None:
+        with transaction.atomic():
+            super().save_model(request, obj, form, change)
+            detail = {"fields": form.changed_data} if change else {}
+            audit.record(actor_of(request), "update" if change else "create", "schedule", [obj.pk], detail=detail)
+
+    def delete_model(self, request: HttpRequest, obj: Schedule) -> None:
+        with transaction.atomic():
+            audit.record(actor_of(request), "delete", "schedule", [obj.pk], detail={"name": obj.name})
+            super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet) -> None:
+        with transaction.atomic():
+            audit.record(actor_of(request), "delete", "schedule", list(queryset.values_list("pk", flat=True)))
+            super().delete_queryset(request, queryset)
 
     @display(description="Kind")
     def kind_title(self, obj: Schedule) -> str:

@@ -20,13 +20,12 @@ from kernel.admin.bases import KeptAdmin
 from tasks import kinds, providers
 from tasks.engine import lifecycle
 from tasks.errors import WrongState
-from tasks.models import ExternalJob, KindPolicy, Task
-from tasks.reading import labels
+from tasks.models import ExternalJob, KeptAnswer, KindPolicy, Task
+from tasks.reading import bodies, labels
 from tasks.reading.timeline import Entry, entries
 from tasks.states import OPEN_STATES, Cause, State
 
 JOBS_SHOWN = 20
-HEAVY = ("input", "result")
 
 
 def _redrive(ids: Sequence[int], *, actor: str, reason: str) -> str:
@@ -55,7 +54,11 @@ def _said(number: int, done: str) -> str:
 REDRIVE = Action(
     "redrive",
     "tasks.redrive_task",
-    ("It gets new attempts; a job at a provider is paid for again.", "Has the cause been corrected?"),
+    (
+        "It gets new attempts; a job at a provider is paid for again. Where only its result was missing, that is "
+        "fetched again instead.",
+        "Has the cause been corrected?",
+    ),
     _redrive,
     (State.DEAD_LETTER.value,),
 )
@@ -116,7 +119,7 @@ class TaskAdmin(KeptAdmin):
     actions_detail = ("redrive_verb", "cancel_verb", "discard_verb")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
-        return super().get_queryset(request).defer(*HEAVY)
+        return super().get_queryset(request).defer(*bodies.NAMES)
 
     def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
         """A job id is looked up by itself: in one OR with the task's own columns no index would serve."""
@@ -164,7 +167,7 @@ class TaskAdmin(KeptAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        task = Task.objects.filter(pk=object_id).first() if object_id.isdigit() else None
+        task = Task.objects.defer(*bodies.NAMES).filter(pk=object_id).first() if object_id.isdigit() else None
         panel = {"panel": _panel(task, request)} if task else {}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **panel})
 
@@ -233,9 +236,34 @@ def _panel(task: Task, request: HttpRequest) -> dict[str, Any]:
         "jobs": [(job, job.get_state_display(), labels.JOB_COLOURS[job.get_state_display()]) for job in jobs],
         "entries": [_entry(entry, request) for entry in entries(task)],
         "shows_payload": shows,
-        "input": labels.payload(task.input) if shows else "",
-        "result": labels.payload(task.result) if shows and task.result is not None else "",
+        "bodies": [_body(task, name) for name in bodies.NAMES] if shows else [],
+        "kept": _kept(task) if shows else None,
         "hidden": labels.NO_PAYLOAD,
+    }
+
+
+def _body(task: Task, name: str) -> dict[str, Any]:
+    """An input or a result for people: a short one set out, of a long one its beginning and where the whole is."""
+    size = getattr(task, f"{name}_bytes")
+    shown = {"title": name.capitalize(), "text": "", "note": "None yet." if size is None else "", "address": ""}
+    if size is None:
+        return shown
+    shown["address"] = reverse(f"task-{name}", args=[task.pk])
+    if size <= labels.PAYLOAD_SHOWN:
+        return {**shown, "text": labels.payload(getattr(task, name))}
+    return {**shown, "text": bodies.beginning(task, name), "note": f"The beginning of {size:,} bytes."}
+
+
+def _kept(task: Task) -> dict[str, Any] | None:
+    """What a provider sent and nobody could use."""
+    answer = KeptAnswer.objects.filter(job__task=task).defer("body").order_by("-job_id").first()
+    if answer is None:
+        return None
+    more = " (the beginning)" if answer.body_bytes > bodies.SHOWN_CHARACTERS else ""
+    return {
+        "note": f"{answer.note} {answer.body_bytes:,} bytes came{more}.".strip(),
+        "text": bodies.kept_beginning(answer),
+        "address": reverse("task-kept-answer", args=[task.pk]),
     }
 
 

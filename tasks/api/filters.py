@@ -3,14 +3,15 @@
 import django_filters
 from django.db.models import QuerySet
 
+from kernel.filters import TrueFalseFilter, WholeNumberFilter
 from tasks.models import Batch, Task
 from tasks.states import FINAL_STATES, OPEN_STATES, State
 
 
 class TaskFilter(django_filters.FilterSet):
     state = django_filters.MultipleChoiceFilter(choices=State.choices, help_text="May be given several times.")
-    final = django_filters.BooleanFilter(method="by_final", label="Only finished, or only unfinished tasks")
-    batch = django_filters.NumberFilter(field_name="batch_id", min_value=1, max_value=2**63 - 1)
+    final = TrueFalseFilter(method="by_final", label="Only finished, or only unfinished tasks")
+    batch = WholeNumberFilter(field_name="batch_id")
     created_after = django_filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="gte")
     created_before = django_filters.IsoDateTimeFilter(field_name="created_at", lookup_expr="lt")
 

@@ -26,23 +26,23 @@ class KindViewSet(viewsets.ViewSet):
     permission_classes = (HasScope("tasks:read", "tasks:write"),)
     lookup_value_regex = "[A-Za-z0-9_-]{1,60}"
 
-    @extend_schema(responses=KindsSerializer)
+    @extend_schema(summary="List kinds", responses=KindsSerializer)
     def list(self, request: Request) -> Response:
         policies = {policy.kind: policy for policy in KindPolicy.objects.all()}
         shown = [_shown(kind, policies.get(kind.name)) for kind in kinds.KINDS.values()]
         return Response({"next": None, "previous": None, "results": shown})
 
-    @extend_schema(responses=KindSerializer)
+    @extend_schema(summary="Get a kind", responses=KindSerializer)
     def retrieve(self, request: Request, pk: str) -> Response:
         return _answer(_known(pk))
 
-    @extend_schema(request=ReasonSerializer, responses=KindSerializer)
+    @extend_schema(summary="Pause: start nothing new of it", request=ReasonSerializer, responses=KindSerializer)
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, pk: str) -> Response:
         """Nothing new of this kind starts; running tasks go on. Pausing twice changes nothing the second time."""
         return self._switch(request, pk, policies.pause_kind)
 
-    @extend_schema(request=ReasonSerializer, responses=KindSerializer)
+    @extend_schema(summary="Resume: start what was held", request=ReasonSerializer, responses=KindSerializer)
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, pk: str) -> Response:
         """Waiting tasks of this kind start at once, held ones too. Where nothing held it, nothing changes."""

@@ -8,26 +8,40 @@ from rest_framework.request import Request
 
 from tasks import kinds
 from tasks.models import Batch, Task
+from tasks.reading import bodies
 from tasks.states import Cause, JobState, State
 
 ROOT = "/api/v1"
-PAYLOAD_FIELDS = ("input", "result")
 
 
 def url_of(request: Request, collection: str, pk: int) -> str:
     return request.build_absolute_uri(f"{ROOT}/{collection}/{pk}/")
 
 
+class BodyField(serializers.JSONField):
+    """An input or a result where it may be shown here and is short; else it is not even read."""
+
+    def get_attribute(self, task: Task) -> Any:
+        if not self.context.get("may_see_payloads", True):
+            return None
+        return bodies.inline(task, str(self.field_name), may_read=self.context.get("reads_bodies", True))
+
+
 class TaskSerializer(serializers.ModelSerializer):
-    """A task. `input` and `result` are null for console users who may not see payloads."""
+    """A task. `input` and `result` are null in lists (ask with `payload=true` for what fits), where they are longer
+    than 1 MiB (see `input_url`, `result_url`), and for console users who may not see payloads."""
 
     id = serializers.CharField(read_only=True)
     batch = serializers.CharField(source="batch_id", allow_null=True, read_only=True)
     position = serializers.IntegerField(read_only=True, help_text="Its place in the batch, from 0.")
     final = serializers.BooleanField(source="is_final", read_only=True)
     state_label = serializers.CharField(source="get_state_display", read_only=True)
-    input = serializers.JSONField(read_only=True)
-    result = serializers.JSONField(read_only=True, allow_null=True)
+    input = BodyField(read_only=True, allow_null=True)
+    result = BodyField(read_only=True, allow_null=True)
+    input_bytes = serializers.IntegerField(read_only=True, help_text="How long the download of it is.")
+    result_bytes = serializers.IntegerField(read_only=True, allow_null=True, help_text="Null while there is none.")
+    input_url = serializers.SerializerMethodField(help_text="The whole of it, however long.")
+    result_url = serializers.SerializerMethodField(help_text="The whole of it; null while there is none.")
     url = serializers.SerializerMethodField()
 
     class Meta:
@@ -44,7 +58,11 @@ class TaskSerializer(serializers.ModelSerializer):
             "subscriber",
             "reference",
             "input",
+            "input_bytes",
+            "input_url",
             "result",
+            "result_bytes",
+            "result_url",
             "error_code",
             "error_text",
             "attempt_count",
@@ -65,11 +83,11 @@ class TaskSerializer(serializers.ModelSerializer):
     def get_url(self, task: Task) -> str:
         return url_of(self.context["request"], "tasks", task.pk)
 
-    def to_representation(self, task: Task) -> dict[str, Any]:
-        shown = super().to_representation(task)
-        if not self.context.get("may_see_payloads", True):
-            shown.update(dict.fromkeys(PAYLOAD_FIELDS))
-        return shown
+    def get_input_url(self, task: Task) -> str:
+        return f"{self.get_url(task)}input/"
+
+    def get_result_url(self, task: Task) -> str | None:
+        return None if task.result_bytes is None else f"{self.get_url(task)}result/"
 
 
 class BatchSerializer(serializers.ModelSerializer):
@@ -159,7 +177,7 @@ class TimelineEntrySerializer(serializers.Serializer):
     at = serializers.DateTimeField()
     type = serializers.ChoiceField(["transition", "external_job", "event", "delivery"])
     text = serializers.CharField(help_text="In words, for people.")
-    from_state = serializers.ChoiceField(["", *State.values], required=False)
+    from_state = serializers.ChoiceField(State.choices, allow_blank=True, required=False)
     to_state = serializers.ChoiceField(State.choices, required=False)
     cause = serializers.ChoiceField(Cause.choices, required=False)
     reason = serializers.CharField(required=False)

@@ -3,7 +3,6 @@
 So a generated client has one typed method body per mutation. Only for the document: requests are checked by the kinds.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema_field
@@ -14,24 +13,10 @@ from tasks.api.shapes import NewBatchSerializer, NewTaskSerializer
 from tasks.kinds import Kind
 
 
-def as_openapi(schema: Any) -> Any:
-    """A JSON Schema of 2020-12 in the dialect of OpenAPI 3.0, which knows `nullable` and no list of types."""
-    if isinstance(schema, list):
-        return [as_openapi(item) for item in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    made = {key: as_openapi(value) for key, value in schema.items()}
-    types = made.get("type")
-    if isinstance(types, list):
-        made["type"] = next(name for name in types if name != "null")
-        made["nullable"] = "null" in types
-    return made
-
-
 def _input_field(kind: Kind) -> serializers.Field:
     """A class of its own for each kind: DRF copies fields by making them anew, which loses an instance's annotation."""
     field = _class(f"{_camel(kind)}InputField", serializers.JSONField, {}, kind.title)
-    return extend_schema_field(as_openapi(kind.schema))(field)()
+    return extend_schema_field(dict(kind.schema))(field)()
 
 
 def _class(name: str, base: type, fields: dict[str, Any], words: str) -> type:

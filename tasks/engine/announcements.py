@@ -12,15 +12,15 @@ from typing import Any
 from django.conf import settings
 
 from delivery.events import NewEvent
+from delivery.policy import catalogue
 from tasks.models import Batch, Task
 from tasks.states import State
 
 TASK_EVENTS = {
-    State.SUCCEEDED.value: "task.succeeded",
-    State.DEAD_LETTER.value: "task.dead_lettered",
-    State.CANCELLED.value: "task.cancelled",
+    State.SUCCEEDED.value: catalogue.TASK_SUCCEEDED,
+    State.DEAD_LETTER.value: catalogue.TASK_DEAD_LETTERED,
+    State.CANCELLED.value: catalogue.TASK_CANCELLED,
 }
-BATCH_COMPLETED = "batch.completed"
 
 
 def announced(tasks: Iterable[Task]) -> list[Task]:
@@ -75,10 +75,10 @@ def _of_batch(batch: Batch) -> NewEvent:
         "url": f"{settings.PUBLIC_BASE_URL}/api/v1/batches/{batch.pk}/",
     }
     return NewEvent(
-        BATCH_COMPLETED,
+        catalogue.BATCH_COMPLETED,
         data,
         subscriber=batch.subscriber,
-        uid=_uid(batch, BATCH_COMPLETED, batch.revision),
+        uid=_uid(batch, catalogue.BATCH_COMPLETED, batch.revision),
         occurred_at=batch.completed_at,
         correlation_id=batch.correlation_id,
         caller=batch.caller,

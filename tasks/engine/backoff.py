@@ -27,9 +27,9 @@ def before_fetch(tries: int, told: float | None = None) -> float:
 def hold_kind(failures: int, told: float | None = None) -> float:
     """How long a kind starts nothing after the `failures`-th start call in a row that the provider could not take.
 
-    What we were told may lengthen it. It undercuts our own wait once at most: "at once" again and again is no help.
+    What we were told may lengthen it. It undercuts our own wait once at most, and "at once" never does.
     """
-    if told is not None and failures <= 1:
+    if told and failures <= 1:
         return told + _random.uniform(0.1, 0.5)
     return max(told or 0.0, 0.5 + _jittered(HOLD_BASE, HOLD_CAP, failures))
 

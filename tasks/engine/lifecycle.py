@@ -6,6 +6,7 @@
                            redrive  retrying ──┼──┘            retry, bury ◀──────┘
                               │                ▼
                               └─────────── dead_letter ──discard──▶ cancelled ◀──cancel── (every open state)
+                                               └──refetch──▶ fetching (a redrive, where only the result was missing)
 
 The verbs that take a unit work on a task which that unit has locked; the others are transactions of their own and
 must not be mixed into one (a bulk operation runs a single one inside the transaction that writes its outcomes). A
@@ -22,10 +23,12 @@ from kernel import audit
 from tasks import kinds
 from tasks.engine import backoff, clock, wake
 from tasks.engine.unit_of_work import Step, UnitOfWork
-from tasks.models import Task
-from tasks.states import FINAL_STATES, OPEN_STATES, Cause, State
+from tasks.models import SMALL_MOST, Task
+from tasks.states import FINAL_STATES, OPEN_STATES, Cause, JobState, State
 
 MAX_RESCUES = 5  # leases that expired in a row, before a task counts as poison
+MAX_UNANSWERED = 100  # with the backoff's cap, half a day of a gateway that answers for a provider that is down
+REFETCHED = frozenset({"result_refused", "result_unreadable", "result_too_large", "fetch_failed"})
 CHUNK = 500
 
 
@@ -41,9 +44,10 @@ RETRY = _step("retry", [State.RUNNING, State.FETCHING], State.RETRYING)
 BURY = _step("bury", [State.RUNNING, State.FETCHING, State.RETRYING], State.DEAD_LETTER)
 CANCEL = _step("cancel", OPEN_STATES, State.CANCELLED)
 REDRIVE = _step("redrive", [State.DEAD_LETTER], State.QUEUED)
+REFETCH = _step("refetch", [State.DEAD_LETTER], State.FETCHING)
 DISCARD = _step("discard", [State.DEAD_LETTER], State.CANCELLED)
 RESCUE = _step("rescue", [State.RUNNING, State.FETCHING], None)
-TABLE = (PROMOTE, START, UPSTREAM_COMPLETED, SUCCEED, RETRY, BURY, CANCEL, REDRIVE, DISCARD, RESCUE)
+TABLE = (PROMOTE, START, UPSTREAM_COMPLETED, SUCCEED, RETRY, BURY, CANCEL, REDRIVE, REFETCH, DISCARD, RESCUE)
 
 
 # --- verbs on a locked task -----------------------------------------------------------------------------------
@@ -73,8 +77,10 @@ def upstream_completed(unit: UnitOfWork, task: Task, *, detail: str = "") -> boo
     )
 
 
-def succeed(unit: UnitOfWork, task: Task, result: Any) -> bool:
-    return unit.move(task, SUCCEED, reason="result_accepted", result=result, progress=100, error_code="", error_text="")
+def succeed(unit: UnitOfWork, task: Task, result: Any, *, detail: str = "") -> bool:
+    """`detail` says what of the result had to be replaced."""
+    done = {"result": result, "progress": 100, "error_code": "", "error_text": ""}
+    return unit.move(task, SUCCEED, reason="result_accepted", detail=detail, **done)
 
 
 def fail(unit: UnitOfWork, task: Task, *, code: str, text: str, permanent: bool = False, reason: str = "") -> bool:
@@ -113,6 +119,20 @@ def not_started(unit: UnitOfWork, task: Task, *, code: str, text: str, wait_seco
         next_attempt_at=unit.now + timedelta(seconds=wait_seconds),
         error_code=code[:60],
         error_text=text[:2000],
+    )
+
+
+def not_answered(unit: UnitOfWork, task: Task, *, text: str, tries: int) -> bool:
+    """The `tries`-th start of this attempt that was given no clear answer, and began nothing, as we found by asking.
+
+    As little charged as one that was refused, and not poison: whoever called is alive. Not for ever, because each such
+    start may have cost something after all.
+    """
+    if tries >= MAX_UNANSWERED:
+        words = f"{text} That happened {tries} times, so it is not started again by itself."
+        return fail(unit, task, code="start_unanswered", text=words, permanent=True)
+    return not_started(
+        unit, task, code="outcome_unknown", text=text, wait_seconds=backoff.before_attempt(min(tries, 100))
     )
 
 
@@ -206,26 +226,44 @@ def cancel_batch(batch_id: int, *, actor: str, reason: str, cause: Cause = Cause
 def redrive(
     ids: Iterable[int], *, actor: str, reason: str, cause: Cause = Cause.API, now: datetime | None = None
 ) -> set[int]:
-    """Dead letters get new attempts, as many as their kind allows now; their batches open again. Answers who moved."""
+    """Dead letters get new attempts, as many as their kind allows now; their batches open again. Answers who moved.
+
+    Where the job itself succeeded and only its result could not be had or used, the result is fetched again: a new job
+    would be paid for.
+    """
     moved = set()
     with UnitOfWork.opened(cause=cause, now=now or clock.now(), actor=actor) as unit:
         tasks = unit.lock(ids)
+        finished = _finished_upstream(unit, tasks)
         limits = {name: kinds.policy_for(name).attempt_limit for name in {task.kind for task in tasks}}
         for task in tasks:
             fresh = {
-                "attempt_limit": task.attempt_count + limits[task.kind],
-                "redrive_count": task.redrive_count + 1,
+                "attempt_limit": min(task.attempt_count + limits[task.kind], SMALL_MOST),
+                "redrive_count": min(task.redrive_count + 1, SMALL_MOST),
                 "rescue_count": 0,
                 "fetch_count": 0,
                 "progress": 0,
                 "cancel_requested_at": None,
                 "next_attempt_at": unit.now,
             }
-            if unit.move(task, REDRIVE, reason="redriven", detail=reason, **fresh):
+            step = REFETCH if task.pk in finished else REDRIVE
+            if unit.move(task, step, reason="redriven", detail=reason, **fresh):
                 moved.add(task.pk)
-                unit.wake(wake.START if task.kind in kinds.EXTERNAL else wake.RUN_INTERNAL)
+                unit.wake(_worker_of(task))
         _audited("redrive", sorted(moved), actor, reason)
     return moved
+
+
+def _finished_upstream(unit: UnitOfWork, tasks: Iterable[Task]) -> set[int]:
+    """Those whose result is still to be had, as far as we know."""
+    asked = [task for task in tasks if task.state == State.DEAD_LETTER and task.error_code in REFETCHED]
+    return {pk for pk, job in unit.jobs_of(asked).items() if job.state == JobState.SUCCEEDED}
+
+
+def _worker_of(task: Task) -> str:
+    if task.state == State.FETCHING:
+        return wake.FETCH
+    return wake.START if task.kind in kinds.EXTERNAL else wake.RUN_INTERNAL
 
 
 def discard(

@@ -50,7 +50,7 @@ def spend(policy: KindPolicy, started: int, now: datetime) -> None:
 
 def _rate(policy: KindPolicy) -> Rate | None:
     per_minute = policy.rate_per_minute
-    return Rate(per_minute, max(1.0, per_minute * BURST_SECONDS / 60)) if per_minute else None
+    return Rate(per_minute, max(1.0, per_minute * BURST_SECONDS / 60)) if per_minute is not None else None
 
 
 def _bucket(policy: KindPolicy) -> Bucket:
@@ -64,7 +64,7 @@ def hold(kind: str, error: ProviderError, now: datetime) -> float:
         if policy is None:
             return 0.0
         policy.failure_count = min(policy.failure_count + 1, 1000)
-        seconds = backoff.hold_kind(policy.failure_count, getattr(error, "retry_after", None))
+        seconds = backoff.hold_kind(policy.failure_count, error.retry_after)
         policy.held_until = max(policy.held_until or now, now + timedelta(seconds=seconds))
         policy.hold_reason, policy.hold_text = error.code[:60], error.detail[:300]
         policy.save(update_fields=["failure_count", "held_until", "hold_reason", "hold_text"])

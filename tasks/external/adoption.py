@@ -16,7 +16,7 @@ from tasks.engine import lifecycle, wake
 from tasks.engine.unit_of_work import UnitOfWork
 from tasks.external.starting import LEASE, settle_one
 from tasks.external.updates import apply_many
-from tasks.models import ExternalJob
+from tasks.models import ExternalJob, Task
 from tasks.providers.base import ListedJob, ProviderError, StartedJob
 from tasks.states import Cause, JobState
 
@@ -140,8 +140,18 @@ def _count_missing(jobs: Sequence[ExternalJob], found: set[str], now: datetime, 
             if job.poll_misses < LOOKS or now < job.created_at + LEASE:
                 continue
             unit.job(job, state=JobState.LOST, finished_at=now, finished_by=cause.value, next_poll_at=None)
-            detail = "The start call never reached the provider: it knows no job with this start token."
-            lifecycle.rescue(unit, tasks[job.task_id], detail=detail, back_to_retrying=True)
+            _never_began(unit, tasks[job.task_id], job)
             unit.wake(wake.START)
             never_began += 1
     return never_began
+
+
+def _never_began(unit: UnitOfWork, task: Task, job: ExternalJob) -> None:
+    """A call that was answered, though not clearly, was made by somebody who lives; one that was not, perhaps not."""
+    if task.lease_token is None:
+        lost = ExternalJob.objects.filter(task_id=task.pk, attempt=job.attempt, state=JobState.LOST).exclude(pk=job.pk)
+        text = f"{job.error_text} The provider knows no job with this start token, so it is started again."
+        lifecycle.not_answered(unit, task, text=text.strip(), tries=lost.count() + 1)
+        return
+    detail = "The start call never reached the provider: it knows no job with this start token."
+    lifecycle.rescue(unit, task, detail=detail, back_to_retrying=True)

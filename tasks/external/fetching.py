@@ -1,8 +1,10 @@
 """Fetch results of jobs that are finished upstream, and let the kind's rules judge them.
 
-Fetching has retries of its own: not there yet, too many calls, provider down. Only a lost or rejected result starts a
-new external job, because a new job is paid for again. The URL is built by the adapter from its own base and the job
-id, never from a payload.
+Fetching has retries of its own: not there yet, too many calls, provider down. Only a result that is lost, or that the
+kind's rules reject, starts a new external job, because a new job is paid for again: one that cannot be read, that is
+too large or that the provider refuses is a dead letter, and a redrive fetches it again. What came is kept for the
+operator (`tasks.external.kept`). The URL is built by the adapter from its own base and the job id, never from a
+payload.
 """
 
 import uuid
@@ -16,17 +18,28 @@ from django.db import transaction
 from django.db.models import F
 
 from kernel import correlation
-from kernel.parsing import MAX_DEPTH, is_too_deep
 from tasks import kinds, providers
 from tasks.engine import backoff, lifecycle
 from tasks.engine.unit_of_work import UnitOfWork
-from tasks.models import ExternalJob, Task
-from tasks.providers.base import BadAnswer, NotThere, ProviderError, ProviderRejected, ProviderUnavailable
+from tasks.external import kept
+from tasks.models import ExternalJob, Task, Transition
+from tasks.providers import results
+from tasks.providers.base import (
+    AnswerTooLarge,
+    BadAnswer,
+    Gone,
+    NotThere,
+    ProviderError,
+    ProviderRejected,
+    ProviderUnavailable,
+    Result,
+)
 from tasks.states import Cause, JobState, State
 
 LEASE = timedelta(seconds=90)
 GRACE = timedelta(seconds=120)  # so long a finished job's result may be "not there"
 BAD_ANSWERS = 3
+REFUSED, UNREADABLE, TOO_LARGE, FAILED = "result_refused", "result_unreadable", "result_too_large", "fetch_failed"
 FETCH_LIMIT = 100  # with the backoff's cap of five minutes: some eight hours of a provider that is down
 
 log = structlog.get_logger(__name__)
@@ -46,10 +59,12 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A result, or why there is none."""
+    """A result, or why there is none. `note` and `raw`: see `Result`."""
 
     result: Any = None
     error: ProviderError | None = None
+    note: str = ""
+    raw: bytes | None = None
 
 
 def claim(kind: str, limit: int, now: datetime) -> list[Fetch]:
@@ -85,10 +100,10 @@ def call(fetch: Fetch) -> Fetched:
         return Fetched(error=ProviderUnavailable(f"The provider {fetch.provider} is not configured any more."))
     with correlation.bind(fetch.correlation_id):
         try:
-            result = provider.result(fetch.job_id, fetch.item_key)
-            if is_too_deep(result):  # what cannot be written must not be read, whatever an adapter reads with
-                raise BadAnswer(f"The result cannot be used: it is nested more than {MAX_DEPTH} deep.")
-            return Fetched(result)
+            found = provider.result(fetch.job_id, fetch.item_key)
+            if not isinstance(found, Result):  # what cannot be written must not be read, whatever an adapter reads with
+                found = results.of(found)
+            return Fetched(found.value, note=found.note, raw=found.raw)
         except ProviderError as error:
             return Fetched(error=error)
         except Exception as error:
@@ -107,18 +122,22 @@ def settle(pairs: Sequence[tuple[Fetch, Fetched]], now: datetime) -> None:
             if task.lease_token != fetch.token:
                 continue
             if fetched.error is None:
-                _judge(unit, task, jobs[task.pk], fetch, fetched.result)
+                _judge(unit, task, jobs[task.pk], fetch, fetched)
             else:
                 _not_fetched(unit, task, jobs[task.pk], fetched.error)
 
 
-def _judge(unit: UnitOfWork, task: Task, job: ExternalJob, fetch: Fetch, result: Any) -> None:
-    problem = _problem(fetch, result)
+def _judge(unit: UnitOfWork, task: Task, job: ExternalJob, fetch: Fetch, fetched: Fetched) -> None:
+    problem = _problem(fetch, fetched.result)
+    if problem or fetched.note:
+        kept.keep(job, fetched.raw, " ".join(words for words in (problem, fetched.note) if words))
+    elif task.error_code == BadAnswer.code:
+        kept.drop(job)  # a page of something in between, as it turns out
     if not problem:
-        lifecycle.succeed(unit, task, result)
+        lifecycle.succeed(unit, task, fetched.result, detail=fetched.note)
         return
     unit.job(job, error_text=problem)
-    lifecycle.fail(unit, task, code="result_rejected", text=problem)
+    lifecycle.fail(unit, task, code="result_rejected", text=problem, permanent=bool(fetched.note))
 
 
 def _problem(fetch: Fetch, result: Any) -> str:
@@ -130,19 +149,17 @@ def _problem(fetch: Fetch, result: Any) -> str:
 
 
 def _not_fetched(unit: UnitOfWork, task: Task, job: ExternalJob, error: ProviderError) -> None:
-    waited = unit.now - (job.finished_at or unit.now)
-    if isinstance(error, ProviderRejected) or (isinstance(error, NotThere) and waited > GRACE):
+    if isinstance(error, BadAnswer):
+        kept.keep(job, error.raw, error.detail)
+    if isinstance(error, Gone) or (isinstance(error, NotThere) and unit.now - _asked_since(unit, task, job) > GRACE):
         unit.job(job, state=JobState.LOST, error_text=error.detail)
         text = f"The job is finished, but its result cannot be had any more. {error.detail}"
         lifecycle.fail(unit, task, code="result_lost", text=text)
-    elif isinstance(error, BadAnswer) and task.fetch_count >= BAD_ANSWERS:
+    elif code := _for_good(task, error):
         unit.job(job, error_text=error.detail)
-        lifecycle.fail(unit, task, code="result_rejected", text=error.detail)
-    elif task.fetch_count >= FETCH_LIMIT:
-        text = f"The result could not be fetched in {task.fetch_count} tries. {error.detail}"
-        lifecycle.fail(unit, task, code="fetch_failed", text=text, permanent=True)
+        lifecycle.fail(unit, task, code=code, text=_at_an_end(task, code, error), permanent=True)
     else:
-        wait = backoff.before_fetch(task.fetch_count, getattr(error, "retry_after", None))
+        wait = backoff.before_fetch(task.fetch_count, error.retry_after)
         unit.amend(
             task,
             lease_token=None,
@@ -151,3 +168,34 @@ def _not_fetched(unit: UnitOfWork, task: Task, job: ExternalJob, error: Provider
             error_code=error.code,
             error_text=error.detail[:2000],
         )
+
+
+def _asked_since(unit: UnitOfWork, task: Task, job: ExternalJob) -> datetime:
+    """From when on a result that is not there is waited for: the end of its job, or a redrive that asks again."""
+    finished = job.finished_at or unit.now
+    again = Transition.objects.filter(task=task, to_state=State.FETCHING, reason="redriven").order_by("-id")
+    redriven = again.values_list("at", flat=True).first() if task.redrive_count else None
+    return max(finished, redriven) if redriven else finished
+
+
+def _for_good(task: Task, error: ProviderError) -> str:
+    """The reason word of a fetch that is not tried again by itself; "" where it is."""
+    if isinstance(error, AnswerTooLarge):
+        return TOO_LARGE
+    if isinstance(error, ProviderRejected):
+        return REFUSED
+    if isinstance(error, BadAnswer) and task.fetch_count >= BAD_ANSWERS:
+        return UNREADABLE
+    return FAILED if task.fetch_count >= FETCH_LIMIT else ""
+
+
+_ENDS = {
+    TOO_LARGE: "The job is finished, but its result is larger than we take.",
+    REFUSED: "The job is finished, but the provider refuses to hand out its result.",
+    UNREADABLE: "The job is finished, but its result cannot be read; what came is kept.",
+}
+
+
+def _at_an_end(task: Task, code: str, error: ProviderError) -> str:
+    words = _ENDS.get(code) or f"The result could not be fetched in {task.fetch_count} tries."
+    return f"{words} {error.detail} No new job was started; a redrive fetches it again."

@@ -147,7 +147,7 @@ def _count_missing(missing: Sequence[ExternalJob], now: datetime) -> int:
                 continue
             unit.job(job, poll_misses=job.poll_misses + 1)
             if job.poll_misses >= MISSES:
-                text = f"The provider did not know the job in {job.poll_misses} polls in a row."
+                text = f"The provider did not know the job in {job.poll_misses} polls in a row.{_last_word(job)}"
                 unit.job(job, **_closed(unit, JobState.LOST, text))
                 lost += lifecycle.fail(unit, tasks[job.task_id], code="job_lost", text=text)
     return lost
@@ -172,13 +172,21 @@ def time_out(now: datetime) -> int:
     with UnitOfWork.opened(cause=Cause.POLL, now=now) as unit:
         tasks = {task.pk: task for task in unit.lock(late_ids, deadline_at__lt=now)} if late_ids else {}
         for job in unit.jobs_of(tasks.values()).values():
-            text = "The provider did not finish within the time that the kind's policy allows."
+            text = f"The provider did not finish within the time that the kind's policy allows.{_last_word(job)}"
             if job.state in open_states and lifecycle.fail(unit, tasks[job.task_id], code="timed_out", text=text):
                 unit.job(job, **_closed(unit, JobState.FAILED, text))
                 stopped.append(job)
     for job in stopped:
         _stop(job)
     return len(stopped)
+
+
+def _last_word(job: ExternalJob) -> str:
+    """What the provider said of it last, in its own words; it may say what ours hide ("aborted")."""
+    status = f" Its last word was “{job.provider_status}”." if job.provider_status else ""
+    if job.state == JobState.SUBMITTING:
+        status = " It never said that it has the job."
+    return f"{status} {job.error_text}".rstrip()[:1000]
 
 
 def _stop(job: ExternalJob) -> None:

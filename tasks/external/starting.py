@@ -189,9 +189,9 @@ def _answered(make):  # type: ignore[no-untyped-def]
 
 def settle(start: Start, outcomes: dict[str, StartOutcome], now: datetime) -> None:
     """Write what came of a start call."""
+    failures = _failures(outcomes)
     outcomes = _each_its_own(start.provider, outcomes)
-    failures = [outcome for outcome in outcomes.values() if _is_hold(outcome)]
-    wait = limits.hold(start.kind, failures[0], now) if failures else 0.0  # type: ignore[arg-type]
+    wait = limits.hold(start.kind, failures[0], now) if failures else 0.0
     with UnitOfWork.opened(cause=Cause.WORKER, now=now) as unit:
         tasks = {task.pk: task for task in unit.lock(start.task_ids)}
         jobs = ExternalJob.objects.select_for_update(no_key=True, of=("self",)).filter(start_token__in=list(outcomes))
@@ -220,8 +220,14 @@ def _each_its_own(provider: str, outcomes: dict[str, StartOutcome]) -> dict[str,
     return kept
 
 
-def _is_hold(outcome: StartOutcome) -> bool:
-    return isinstance(outcome, ProviderError) and not isinstance(outcome, ProviderRejected | OutcomeUnknown)
+def _failures(outcomes: dict[str, StartOutcome]) -> list[ProviderError]:
+    """Why the kind has to wait: the provider could not take the call, or nobody can say whether it did.
+
+    One start of many without an answer holds nobody up: the others show that the provider takes work.
+    """
+    errors = [outcome for outcome in outcomes.values() if isinstance(outcome, ProviderError)]
+    waits = [error for error in errors if not isinstance(error, ProviderRejected | OutcomeUnknown)]
+    return waits or [error for error in errors if isinstance(error, OutcomeUnknown) and len(errors) == len(outcomes)]
 
 
 def settle_one(unit: UnitOfWork, task: Task, job: ExternalJob, outcome: StartOutcome, wait: float = 0.0) -> None:
@@ -244,6 +250,9 @@ def settle_one(unit: UnitOfWork, task: Task, job: ExternalJob, outcome: StartOut
         unit.amend(task, lease_token=None, leased_until=None, rescue_count=0, error_code="", error_text="")
     elif isinstance(outcome, OutcomeUnknown):
         unit.job(job, next_poll_at=unit.now + AFTER_UNKNOWN, error_text=outcome.detail)
+        # Without its lease: the caller is alive and has said what it knows, so this will be no rescue.
+        said = {"error_code": outcome.code, "error_text": outcome.detail[:2000]}
+        unit.amend(task, lease_token=None, leased_until=None, **said)
     elif isinstance(outcome, ProviderRejected):
         text = outcome.detail
         unit.job(job, state=JobState.FAILED, finished_at=unit.now, next_poll_at=None, error_text=text)

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tasks.errors import BadBatch
+from tasks.kinds.rows import with_bodies
 from tasks.models import Batch, Task
 from tasks.states import State
 
 Item = dict[str, Any]
 BUSINESS_FIELDS = ("name", "category", "place", "country", "rating", "reviews", "website")
-CHUNK = 500
 
 
 def _businesses_found(task: Task) -> Iterator[Mapping[str, Any]]:
@@ -56,8 +56,7 @@ def next_items(batch: Batch, kind: str) -> Iterator[Item]:
         choices = [target for source, target in LINKS if source == batch.kind]
         words = f"It can go on as {' or '.join(choices)}." if choices else "Nothing can be made from its results."
         raise BadBatch(f"A batch of {batch.kind} cannot be followed by one of {kind}. {words}")
-    done = batch.tasks.filter(state=State.SUCCEEDED).only("id", "position", "input", "result").order_by("position")
-    for task in done.iterator(chunk_size=CHUNK):
+    for task in with_bodies(batch.tasks.filter(state=State.SUCCEEDED), "position"):
         made = list(link(task))
         for number, item in enumerate(made, start=1):
             yield {**item, "reference": f"{task.pk}.{number}" if len(made) > 1 else str(task.pk)}

@@ -85,7 +85,8 @@ def _csv_rows(text: str, kind: Kind) -> Iterator[Row]:
             if any(value and value.strip() for value in row.values()):
                 yield line, kind.from_texts(row), reference
     except csv.Error as error:
-        raise BadFile([RowError(reader.line_num, "", f"This is not CSV: {error}.")]) from None
+        line = reader.reader.line_num  # DictReader's own is the last whole row's
+        raise BadFile([RowError(line, "", f"This is not CSV: {error}.")]) from None
 
 
 def _delimiter(text: str) -> str:

@@ -1,7 +1,7 @@
 """The kinds of work: what their input looks like, where they run, and when a result is acceptable.
 
-A kind is added by adding it to `KINDS`. Where an external kind runs is the operator's choice (`KindPolicy.provider`)
-and may change while jobs are in flight: a running job's provider stands on its own row.
+A kind is added by adding it to `KINDS` (docs/kinds.md). Where an external kind runs is the operator's choice
+(`KindPolicy.provider`) and may change while jobs are in flight: a running job's provider stands on its own row.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,14 +1,13 @@
 """The internal kind `batch_report`: what came out of a batch, summed up. Reads, and changes nothing."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tasks.errors import RunFailed
+from tasks.kinds.rows import with_bodies
 from tasks.models import Batch, Task
 from tasks.states import State
-
-CHUNK = 500
 
 
 def batch_report(task: Task) -> dict[str, Any]:
@@ -17,14 +16,9 @@ def batch_report(task: Task) -> dict[str, Any]:
     if batch is None or (task.subscriber and batch.subscriber != task.subscriber):
         raise RunFailed("batch_not_found", f"There is no batch {task.input['batch']} for you.", permanent=True)
     summary = _Summary(int(task.input.get("top", 10)))
-    for row in _rows(batch):
+    for row in with_bodies(batch.tasks.all(), "position", "state", "reference", "error_code"):
         summary.add(row)
     return {"batch": str(batch.pk), "kind": batch.kind, "total": batch.total, **summary.shown()}
-
-
-def _rows(batch: Batch) -> Iterator[Task]:
-    fields = ("id", "position", "state", "reference", "input", "result", "error_code")
-    return batch.tasks.only(*fields).order_by("position").iterator(chunk_size=CHUNK)
 
 
 class _Summary:

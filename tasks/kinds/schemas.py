@@ -4,11 +4,12 @@ The OpenAPI and `/kinds/` show these very schemas. Nothing a schema does not nam
 """
 
 import copy
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
 Problem = dict[str, str]
@@ -100,9 +101,18 @@ _CODES = {
 }
 
 
+def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    """As ECMA-262 has it, of which JSON Schema's patterns are: `$` is the end, where Python lets a line feed follow."""
+    if isinstance(instance, str) and not re.search(re.sub(r"(?<!\\)\$", r"\\Z", pattern), instance):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+_Validator = validators.extend(Draft202012Validator, {"pattern": _pattern})
+
+
 @lru_cache(maxsize=64)
-def _validator(key: int) -> Draft202012Validator:
-    return Draft202012Validator(_by_key[key])
+def _validator(key: int) -> Any:
+    return _Validator(_by_key[key])
 
 
 _by_key: dict[int, Mapping[str, Any]] = {}
@@ -230,11 +240,14 @@ def from_texts(schema: Mapping[str, Any], row: Mapping[str, str | None]) -> dict
     return made
 
 
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+_NUMBER = re.compile(r"-?[0-9]{1,200}(\.[0-9]{1,200})?([eE][+-]?[0-9]{1,2})?")
+
+
 def _read(text: str, kinds: str | list[str]) -> Any:
-    for name, parse in (("integer", int), ("number", float)):
-        if name in kinds:
-            try:
-                return parse(text)
-            except ValueError:
-                return text
+    """As JSON writes numbers: Python would read `nan`, `1_000` and other scripts' digits as well."""
+    if "integer" in kinds:
+        return int(text) if _WHOLE.fullmatch(text) else text
+    if "number" in kinds:
+        return float(text) if _NUMBER.fullmatch(text) else text
     return text

@@ -4,13 +4,17 @@ An adapter knows its provider wholly and nothing else: no model, no transaction,
 HTTP through `kernel.network.http` only, is called outside of transactions and from several threads at once, and raises
 nothing but the errors below. `webhooks` verifies by the name of its `scheme`, so no adapter checks a signature.
 
-ProviderError ─┬─ ProviderRejected     understood and refused for good (400, 404 of a path, 409, 422)
-               ├─ ProviderDenied       our credentials are not accepted (401, 403): a person has to act
-               ├─ ProviderThrottled    429: wait `retry_after` seconds
-               ├─ ProviderUnavailable  5xx or no connection; certainly nothing was done
-               ├─ OutcomeUnknown       cut off after sending: it may have been done
+ProviderError ─┬─ ProviderRejected     understood and refused for good
+               ├─ ProviderDenied       our account is not served: a person has to act
+               ├─ ProviderThrottled    too many calls
+               ├─ ProviderUnavailable  certainly nothing was done, or asking again does no harm
+               ├─ OutcomeUnknown       a start that may have been obeyed
                ├─ NotThere             no such job, or not ready yet
-               └─ BadAnswer            an answer that cannot be read or stored
+               │    └─ Gone            there no longer, and never again
+               ├─ BadAnswer            an answer that cannot be read or stored; `raw` is what came
+               └─ AnswerTooLarge       more than we take
+
+Which status code is which of these is `tasks.providers.answers`; how a result is read, `tasks.providers.results`.
 """
 
 from abc import ABC, abstractmethod
@@ -23,13 +27,17 @@ from tasks.states import JobStatus
 
 
 class ProviderError(Exception):
-    """`code` is a stable word for logs and tasks; the text never holds a URL, a key or a body."""
+    """`code` is a stable word for logs and tasks; the text never holds a URL, a key or a body.
+
+    `retry_after` is what the provider says about when to come back, in seconds; None where it says nothing.
+    """
 
     code = "provider_error"
 
-    def __init__(self, detail: str) -> None:
+    def __init__(self, detail: str, retry_after: float | None = None) -> None:
         super().__init__(detail)
         self.detail = detail
+        self.retry_after = retry_after
 
 
 class ProviderRejected(ProviderError):
@@ -42,10 +50,6 @@ class ProviderDenied(ProviderError):
 
 class ProviderThrottled(ProviderError):
     code = "provider_throttled"
-
-    def __init__(self, detail: str, retry_after: float | None = None) -> None:
-        super().__init__(detail)
-        self.retry_after = retry_after
 
 
 class ProviderUnavailable(ProviderError):
@@ -60,8 +64,22 @@ class NotThere(ProviderError):
     code = "not_there"
 
 
+class Gone(NotThere):
+    code = "gone"
+
+
 class BadAnswer(ProviderError):
+    """`raw` is the body as it came, where there is one: a result that cannot be read is kept for the operator."""
+
     code = "bad_answer"
+
+    def __init__(self, detail: str, retry_after: float | None = None, *, raw: bytes | None = None) -> None:
+        super().__init__(detail, retry_after)
+        self.raw = raw
+
+
+class AnswerTooLarge(ProviderError):
+    code = "answer_too_large"
 
 
 class Unparseable(ValueError):
@@ -121,6 +139,15 @@ class ListedJob:
 
 
 @dataclass(frozen=True, slots=True)
+class Result:
+    """A job's result as JSON that can be stored. `note` says in words what had to be replaced; `raw` is what came."""
+
+    value: Any
+    raw: bytes | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ProviderCall:
     """What goes with a start call: where to call back (empty: nowhere, the poll finishes) and the journey's id."""
 
@@ -137,10 +164,16 @@ class Provider(ABC):
     kinds: frozenset[str] = frozenset()
     max_batch: int = 1  # most jobs in one start call; 1: it has no batch start
     finds_references: bool = True  # `list_jobs(references=…)` works, so orphaned starts can be adopted
+    kept_headers: tuple[
+        str, ...
+    ] = ()  # of its webhooks, what `parse` reads beside the usual; lower case, no credentials
 
     @abstractmethod
     def secrets(self) -> list[str]:
-        """Secrets its webhooks are signed with: the current one first, then those still accepted."""
+        """Secrets its webhooks are signed with: the current one first, then those still accepted.
+
+        None, or any error: they cannot be had just now, and the provider is asked to send its webhook again.
+        """
 
     @abstractmethod
     def start(self, kind: str, job: NewJob, call: ProviderCall) -> StartedJob:
@@ -168,7 +201,10 @@ class Provider(ABC):
 
     @abstractmethod
     def result(self, job_id: str, item_key: str = "") -> Any:
-        """Fetch a finished job's result from our base URL and the job id. Raises NotThere while it is not there."""
+        """Fetch a finished job's result from our base URL and the job id: a `Result`, or the bare JSON value.
+
+        Raises NotThere while it is not there, Gone where it never will be, BadAnswer with what came instead.
+        """
 
     @abstractmethod
     def cancel(self, job_id: str) -> ProviderUpdate:

@@ -75,14 +75,24 @@ def groups(rows: QuerySet[Task], limit: int = 100) -> list[TaskGroup]:
     ]
 
 
+_LATE = "The provider did not finish in time. See whether it is up, or raise the kind's timeout; then redrive."
+_AGAIN = "the result is fetched again, and nothing is paid for twice."
+
+
 def what_to_do(error_code: str) -> str:
     """What to do about a task's error, by its code's words."""
     words = error_code.lower()
     for mark, text in (
+        ("timeout", _LATE),
+        ("timed_out", _LATE),
         (
-            "timeout",
-            "The provider did not finish in time. See whether it is up, or raise the kind's timeout; then redrive.",
+            "result_unreadable",
+            "Look at what came, on the task's page. Once the provider has mended it, redrive: " + _AGAIN,
         ),
+        ("result_too_large", "Ask for less in one task, and submit it anew. Redrive: " + _AGAIN),
+        ("result_refused", "The provider does not hand the result out; see the error. Redrive: " + _AGAIN),
+        ("fetch_failed", "See whether the provider is up and takes our key; then redrive: " + _AGAIN),
+        ("start_unanswered", "Something between us and the provider answers for it, or it is down; then redrive."),
         ("lost", "The provider knows nothing of the job any more. Redrive: it starts a new one."),
         ("rate", "The provider's rate limit was hit. Lower the kind's rate under Kind policies; then redrive."),
         ("auth", "The provider refused our key. Set a valid one in the environment; then redrive."),

@@ -1,7 +1,7 @@
 """The figures of tasks: how many in each state, what waits longest, how the last hour went, who noticed ends.
 
-Every query is bounded: open states have partial indexes, and the last hour is read from the newest part of append-only
-logs (`RECENT` rows; beyond that a figure is marked as an estimate).
+Tasks that are open or dead letters are counted one by one: it takes the longer the more there are. The last hour is
+read from the newest part of append-only logs (`RECENT` rows; beyond that a figure is marked as an estimate).
 """
 
 from datetime import datetime, timedelta

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from django.db.models import F
+
 from delivery.models import Delivery, Event
 from tasks.engine.announcements import uids_of
 from tasks.models import ExternalJob, Task, Transition
@@ -61,7 +63,13 @@ def _step_words(step: Transition) -> str:
 
 
 def _jobs(task: Task) -> Iterator[Entry]:
-    for job in ExternalJob.objects.filter(task=task).order_by("id"):
+    kept = {
+        "kept_bytes": F("kept_answer__body_bytes"),
+        "kept_at": F("kept_answer__received_at"),
+        "kept_note": F("kept_answer__note"),
+    }
+    job: Any  # with what is annotated
+    for job in ExternalJob.objects.filter(task=task).annotate(**kept).order_by("id"):
         known = {"provider": job.provider, "job_id": job.job_id, "attempt": job.attempt}
         status = {"state": job.state, "provider_status": job.provider_status}
         started = job.submitted_at or job.created_at
@@ -69,6 +77,9 @@ def _jobs(task: Task) -> Iterator[Entry]:
         yield Entry(started, "external_job", words, {**known, "state": _state_at_start(job)})
         if job.finished_at:
             yield Entry(job.finished_at, "external_job", _end_words(job), {**known, **status, "detail": job.error_text})
+        if job.kept_bytes is not None:
+            words = f"What {job.provider} sent as its result is kept: {job.kept_bytes:,} bytes"
+            yield Entry(job.kept_at, "external_job", words, {**known, **status, "detail": job.kept_note})
 
 
 def _state_at_start(job: ExternalJob) -> str:

@@ -1,6 +1,5 @@
 """Fixtures: the real sandbox process behind the real adapter, and rows in any state."""
 
-import ipaddress
 import os
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 import requests
 
+from kernel.network.openings import parse_openings
 from tasks.engine import clock
 from tasks.models import Batch, ExternalJob, Task
 from tasks.providers.base import NewJob, ProviderCall
@@ -57,7 +57,7 @@ def sandbox(sandbox_process: Sandbox, settings: Any) -> Sandbox:
     settings.SANDBOX_PROVIDER_KEY = KEY
     settings.SANDBOX_WEBHOOK_SECRET = SECRET
     settings.PUBLIC_BASE_URL = ""
-    settings.PROVIDER_ALLOWED_NETWORKS = [ipaddress.ip_network("127.0.0.0/8")]
+    settings.PROVIDER_ALLOWED_NETWORKS = parse_openings("127.0.0.0/8")
     sandbox_process.reset()
     return sandbox_process
 

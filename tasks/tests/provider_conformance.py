@@ -116,6 +116,10 @@ class ProviderConformance:
         for body, expected in self.callbacks:
             assert list(provider.parse(body, {}).updates) == expected
 
+    def test_a_byte_order_mark_before_a_callback_is_read_over(self, provider: Provider) -> None:
+        for body, expected in self.callbacks:
+            assert list(provider.parse(b"\xef\xbb\xbf" + body, {}).updates) == expected
+
     def test_a_new_status_word_is_unknown_and_not_an_end(self, provider: Provider) -> None:
         for body, expected in self.callbacks:
             strange = body.replace(expected[0].raw_status.encode(), b"frobnicating")

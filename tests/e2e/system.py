@@ -64,11 +64,13 @@ class External:
 class System:
     """`bin/up` on a free port with a data folder of its own; `external`: on the servers that the environment names.
 
-    `root` is the clone to start, where it is not this one.
+    `root` is the clone to start, where it is not this one; `told` is what it is told beside its defaults.
     """
 
-    def __init__(self, data: Path, *, external: bool = False, root: Path = ROOT) -> None:
-        self.data, self.root = data, root
+    def __init__(
+        self, data: Path, *, external: bool = False, root: Path = ROOT, told: dict[str, str] | None = None
+    ) -> None:
+        self.data, self.root, self.told = data, root, told or {}
         self.servers = External(f"roundtrip_system_{os.getpid()}") if external else None
         self.log = data.parent / "up.log"
         self.port = free_port()
@@ -81,6 +83,7 @@ class System:
         environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         environment |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
         environment |= self.servers.urls() if self.servers else {}
+        environment |= self.told
         command = [str(self.root / "bin" / "up"), "--port", str(self.port), "--data", str(self.data)]
         self._said_before = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as out:

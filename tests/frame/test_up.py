@@ -34,6 +34,22 @@ def test_every_process_of_the_table_runs_once(system):
     assert stat.S_IMODE((system.data / "demo.json").stat().st_mode) == 0o600
 
 
+def test_the_demos_key_makes_endpoints_of_the_operators_at_the_sandbox_and_no_customers(system):
+    """As the README's first five minutes do; what answers at a private address is for the console alone."""
+    url = f"{system.demo['receiver_url']}/status/418/demo"
+    made = system.post("/endpoints/", {"url": url, "event_types": ["demo.*"]}, 201)
+    system.post("/events/", {"type": "demo.hello", "data": {"n": 1}}, 202)
+
+    def dead():
+        return system.get("/deliveries/", endpoint=made["id"], state="dead_letter")["results"]
+
+    (delivery,) = wait_for(dead, 30, "the dead letter")
+    (attempt,) = system.get(f"/deliveries/{delivery['id']}/attempts/")["results"]
+    assert (attempt["status_code"], attempt["response_head"], attempt["address"]) == (418, None, "")
+    refused = system.post("/endpoints/", {"url": url, "subscriber": "acme"}, 400)
+    assert [row["code"] for row in refused["errors"]] == ["loopback"]
+
+
 def test_a_killed_process_comes_back_with_a_line(system):
     before = children(system)["beat"]
     os.kill(before, signal.SIGKILL)

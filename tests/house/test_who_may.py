@@ -22,6 +22,7 @@ STATEFUL = re.compile(r"\b(Task|Delivery|ExternalJob)\.objects\b")
 WRITES = {"update", "bulk_update", "update_or_create", "get_or_create"}
 
 SOCKET_MODULES = {"socket", "ssl", "pycurl", "requests", "urllib3", "http.client", "urllib.request", "httpx"}
+SOCKET_MODULES |= {"aiohttp", "smtplib", "ftplib", "telnetlib", "websockets"}
 MAY_OPEN = {
     "delivery/engine/transport/transfer.py",
     "delivery/engine/transport/handles.py",

@@ -48,7 +48,7 @@ class Workers:
             "DATABASE_URL": url,
             "CELERY_BROKER_URL": settings.CELERY_BROKER_URL,
             "CHANNEL_LAYER_URL": settings.CHANNEL_LAYER_URL,
-            "DELIVERY_ALLOWED_NETWORKS": "127.0.0.0/8",
+            "DELIVERY_ALLOWED_NETWORKS": "*@127.0.0.0/8",
             **env,
         }
         self._env = process_table.environment(told, os.environ)

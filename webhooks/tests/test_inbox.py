@@ -9,6 +9,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from kernel.auth import create_key
+from kernel.models import AuditEntry
 from tasks.models import ExternalJob
 from tasks.states import JobState, State
 from webhooks import inbox, retention
@@ -116,6 +117,18 @@ def test_a_replay_goes_by_the_stored_verdict_and_has_no_second_effect(post, runn
     assert [row["reason"] for row in results] == ["duplicate_completed"]
     assert (event.outcome, event.reason) == ("accepted", "")
     assert task.transitions.count() == 2
+
+
+def test_who_replayed_an_event_and_why_is_in_the_audit_trail_and_a_refused_replay_is_not(post):
+    post(DONE)
+    event = InboundEvent.objects.get()
+    inbox.replay(event.pk, actor="op", reason="once more")
+    entry = AuditEntry.objects.get()
+    assert (entry.actor, entry.verb, entry.subject, entry.reason) == ("op", "replay", "inbound_event", "once more")
+    InboundEvent.objects.update(verdict=InboundVerdict.REFUSED)
+    with pytest.raises(inbox.CannotReplay):
+        inbox.replay(event.pk, actor="op", reason="")
+    assert AuditEntry.objects.count() == 1
 
 
 def test_a_replay_can_mend_an_ignored_event(post, running):

@@ -19,7 +19,7 @@ from delivery.models import Event
 from delivery.tests import wire
 from tasks.models import ExternalJob, Task, Transition
 from tasks.states import State
-from webhooks import inbox
+from webhooks import inbox, refusals
 from webhooks.models import InboundEvent, InboundVerdict, RefusedCall
 from webhooks.tests.conftest import SECRET
 
@@ -200,7 +200,7 @@ def test_a_forged_copy_does_not_take_the_real_ones_place(post, running):
 
 
 def test_a_flood_of_bad_signatures_is_counted_not_stored(post, monkeypatch):
-    monkeypatch.setattr(inbox, "STORED_REFUSALS_PER_HOUR", 3)
+    monkeypatch.setattr(refusals, "STORED_PER_HOUR", 3)
     for _ in range(5):
         assert post(DONE, webhook_signature="v1,AAAA").status_code == 401
     assert InboundEvent.objects.count() == 3

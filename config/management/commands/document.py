@@ -1,6 +1,8 @@
-"""`manage.py document`: writes docs/reference.md from the lists in the code, so that the two cannot part."""
+"""`manage.py document`: writes docs/reference.md, docs/events.md and parts of other pages from the code."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -9,29 +11,28 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 import delivery.states
 import tasks.states
 import webhooks.models
+from config.documents import live, receiving
+from config.documents.events import events_page
+from config.documents.markdown import table, with_parts
 from config.environment import VARIABLES
 from delivery.policy.outcomes import EXPLANATIONS, Outcome
 from kernel.auth import Scope
 from tasks.kinds import KINDS
+from tasks.providers import answers
 
-TARGET = settings.BASE_DIR / "docs" / "reference.md"
+DOCS = settings.BASE_DIR / "docs"
 INTRO = """# Reference
 
 Made from the code by `python manage.py document`; a test fails when it is out of date. Do not edit it by hand.
 """
 
 
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
-
-
 def _words(choices: Any) -> str:
-    return _table(("word", "in the console"), ((f"`{word}`", label) for word, label in choices.choices))
+    return table(("word", "in the console"), ((f"`{word}`", label) for word, label in choices.choices))
 
 
 def _outcomes() -> str:
-    return _table(("word", "meaning"), ((f"`{word.value}`", EXPLANATIONS[word]) for word in Outcome))
+    return table(("word", "meaning"), ((f"`{word.value}`", EXPLANATIONS[word]) for word in Outcome))
 
 
 def _environment() -> str:
@@ -43,7 +44,7 @@ def _environment() -> str:
         )
         for v in VARIABLES
     )
-    return _table(("variable", "what for", "default"), rows)
+    return table(("variable", "what for", "default"), rows)
 
 
 def _kinds() -> str:
@@ -53,7 +54,19 @@ def _kinds() -> str:
         required = set(kind.schema.get("required", []))
         names = ", ".join(f"`{name}`" + ("" if name in required else " (optional)") for name in fields)
         rows.append((f"`{kind.name}`", kind.title, names))
-    return _table(("kind", "what it does", "input fields"), rows)
+    return table(("kind", "what it does", "input fields"), rows)
+
+
+def _answers() -> str:
+    calls = tuple(answers.Call)
+    rows = ((codes, *(means[call].value for call in calls)) for codes, means in answers.table())
+    return (
+        "*bad input* is for good: a dead letter at a start, and no new job for a result. *account* needs a person, "
+        "*too many* and *wait* end by themselves; at a start these three hold its kind, and no attempt is charged. "
+        "*unknown* may have been done: the kind is held, and the job is looked for before anything is started again. "
+        "*not there* of a result waits for two minutes, *gone* does not. An adapter may know better of its provider."
+        "\n\n" + table(("status", *(call.value for call in calls)), rows)
+    )
 
 
 def reference() -> str:
@@ -66,7 +79,9 @@ def reference() -> str:
         ("States of an external job", _words(tasks.states.JobState)),
         ("What causes a transition", _words(tasks.states.Cause)),
         ("Reasons for ignoring a provider's word", _words(tasks.states.Reason)),
+        ("What a provider's answer means", _answers()),
         ("Verdicts on inbound calls", _words(webhooks.models.InboundVerdict)),
+        ("Why an inbound call is turned away", _words(webhooks.models.Refusal)),
         ("States of a delivery", _words(delivery.states.State)),
         ("Outcomes of an attempt", _outcomes()),
         ("States of a circuit breaker", _words(delivery.states.BreakerState)),
@@ -76,16 +91,33 @@ def reference() -> str:
     return INTRO + "".join(f"\n## {title}\n\n{body}" for title, body in sections)
 
 
+def _parts(page: str, parts: dict[str, Callable[[], str]]) -> str:
+    return with_parts((DOCS / page).read_text(encoding="utf-8"), parts)
+
+
+PAGES: dict[Path, Callable[[], str]] = {
+    DOCS / "reference.md": reference,
+    DOCS / "events.md": events_page,
+    DOCS / "receiving.md": partial(_parts, "receiving.md", receiving.PARTS),
+    DOCS / "live.md": partial(_parts, "live.md", live.PARTS),
+}
+
+
 class Command(BaseCommand):
-    help = "Writes docs/reference.md from the lists in the code."
+    help = "Writes the pages, and parts of pages, that are made from the code."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--check", action="store_true", help="only say whether it is up to date")
+        parser.add_argument("--check", action="store_true", help="only say whether they are up to date")
 
     def handle(self, *args: Any, check: bool = False, **options: Any) -> None:
-        text = reference()
-        if not check:
-            TARGET.write_text(text, encoding="utf-8")
-            self.stdout.write(f"Wrote {TARGET.relative_to(settings.BASE_DIR)}.")
-        elif not TARGET.exists() or TARGET.read_text(encoding="utf-8") != text:
-            raise CommandError("docs/reference.md is out of date. Run: python manage.py document")
+        stale = [(path, made) for path, make in PAGES.items() if (made := make()) != _standing(path)]
+        names = ", ".join(str(path.relative_to(settings.BASE_DIR)) for path, _ in stale)
+        if check and stale:
+            raise CommandError(f"Out of date: {names}. Run: python manage.py document")
+        for path, made in stale:
+            path.write_text(made, encoding="utf-8")
+        self.stdout.write(f"Wrote {names}." if stale else "All pages are up to date.")
+
+
+def _standing(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.exists() else None

@@ -6,7 +6,8 @@ from django.db.models import Count
 
 from console.live.topics import Topic
 from console.models import Operation
-from delivery.models import Attempt, Delivery, Endpoint
+from delivery.models import Attempt, Delivery, Endpoint, lean
+from delivery.policy import telling
 from delivery.states import State as DeliveryState
 from tasks.models import Batch, ExternalJob, KindPolicy, Task, Transition
 from tasks.reading import stats as task_stats
@@ -176,13 +177,14 @@ def _trouble(row: Task) -> dict[str, Any]:
 
 
 def delivery(topic: Topic) -> Found:
-    row = Delivery.objects.select_related("event", "endpoint").defer("event__payload").filter(pk=topic.pk).first()
+    rows = lean(Delivery.objects.select_related("event", "endpoint").defer("event__payload"), "endpoint__")
+    row = rows.filter(pk=topic.pk).first()
     if row is None:
         return None
     attempts = Attempt.objects.filter(delivery=row).defer("response_head").order_by("-started_at", "-id")[:10]
     return row.event.subscriber, {
         **delivery_row(row),
-        "last_error": row.last_error,
+        "last_error": telling.error_for_keys(row.last_outcome, row.last_error),  # one snapshot for every viewer
         "cancel_reason": row.cancel_reason,
         "redrive_count": row.redrive_count,
         "correlation_id": row.event.correlation_id,
@@ -223,7 +225,7 @@ def _attempt(row: Attempt) -> dict[str, Any]:
 
 
 def endpoint(topic: Topic) -> Found:
-    row = Endpoint.objects.select_related("health").filter(pk=topic.pk).first()
+    row = lean(Endpoint.objects.select_related("health")).filter(pk=topic.pk).first()
     if row is None:
         return None
     health = getattr(row, "health", None)

@@ -101,6 +101,61 @@ def test_a_filter_of_one_side_does_not_bring_in_all_of_the_other(client, query, 
         assert {row["side"] for row in rows} == sides
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "tasks/?final=maybe",
+        "tasks/?batch=1.7",
+        "tasks/?batch=1e3",
+        "tasks/?batch=-1",
+        "tasks/?batch=9223372036854775808",
+        "tasks/?subscriber=acme&subscriber=",
+        "deliveries/?is_replay=maybe",
+        "deliveries/?is_replay=2",
+        "deliveries/?endpoint=1.7",
+        "deliveries/?status_code=5xx",
+        "deliveries/?event=%D9%A1",
+        "dead-letters/?endpoint=1.7",
+        "dead-letters/?endpoint=9223372036854775808",
+        "dead-letters/?kind=scoring&kind=map_search",
+        *(
+            f"{path}?limit={limit}"
+            for path in LISTS
+            if "groups" not in path
+            for limit in ("0", "-1", "x", "201", "1.0")
+        ),
+        *(f"{path}?limit=5&limit=6" for path in LISTS if "groups" not in path),
+    ],
+)
+def test_a_value_that_is_none_is_refused_and_never_left_out(client, query):
+    answer = client.get(f"/api/v1/{query}")
+    assert answer.status_code == 400, answer.json()
+    name = query.partition("?")[2].partition("=")[0]
+    assert answer.json()["errors"][0]["field"] == name
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ("tasks/?final=true", 2),
+        ("tasks/?final=false", 0),
+        ("tasks/?final=0", 0),
+        ("tasks/?batch=0", 0),
+        ("tasks/?state=dead_letter&state=queued", 2),
+        ("deliveries/?is_replay=False", 2),
+        ("deliveries/?is_replay=true", 0),
+        ("deliveries/?endpoint=9223372036854775807", 0),
+        ("deliveries/?status_code=99999", 0),
+        ("dead-letters/?status_code=99999999999", 0),
+        ("dead-letters/?limit=200", 4),
+        ("tasks/?limit=1", 1),
+    ],
+)
+def test_a_value_means_exactly_what_it_says(client, query, count):
+    answer = client.get(f"/api/v1/{query}")
+    assert (answer.status_code, len(answer.json()["results"])) == (200, count)
+
+
 def test_lists_that_hang_on_one_thing_know_only_pages(client):
     operation = client.get("/api/v1/operations/").json()["results"][0]["id"]
     assert client.get(f"/api/v1/operations/{operation}/items/?limit=5").status_code == 200

@@ -8,6 +8,7 @@ from console.live import snapshots
 from console.live.topics import parse
 from console.models import Operation
 from console.tests.conftest import make_batch, make_delivery, make_endpoint
+from delivery.models import Delivery
 from delivery.tests import wire
 
 pytestmark = pytest.mark.django_db
@@ -43,6 +44,18 @@ def test_query_counts_are_fixed_and_nothing_secret_is_in_them(django_assert_max_
         with django_assert_max_num_queries(most):
             body = snapshots.read(parse(name)).body
         assert not [secret for secret in SECRETS if secret in body], name
+
+
+def test_a_delivery_tells_nobody_where_a_name_leads_inside():
+    """Keys and operators share a snapshot; the page of the delivery has the whole error."""
+    inside = "private: shop.example leads to 10.0.0.7, which may not be called."
+    blocked = make_delivery(make_endpoint(), "dead_letter")
+    Delivery.objects.filter(pk=blocked.pk).update(last_outcome="blocked", last_error=inside)
+    assert "10.0.0.7" not in snapshots.read(parse(f"delivery:{blocked.pk}")).body
+    assert data_of(f"delivery:{blocked.pk}")["last_error"].startswith("This address may not be called.")
+    failed = make_delivery(make_endpoint(), "dead_letter")
+    Delivery.objects.filter(pk=failed.pk).update(last_outcome="server_error", last_error="HTTP 500")
+    assert data_of(f"delivery:{failed.pk}")["last_error"] == "HTTP 500"
 
 
 def test_more_rows_cost_no_more_queries():

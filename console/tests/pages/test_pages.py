@@ -11,7 +11,7 @@ from console import journeys
 from console.alerts import evaluate
 from console.models import Alert, Operation
 from console.tests.conftest import make_batch, make_delivery, make_endpoint
-from delivery.models import Event
+from delivery.models import Delivery, Event
 from delivery.tests import wire
 from kernel.models import AuditEntry
 from tasks.models import Batch, Task
@@ -168,6 +168,14 @@ def test_pages_cost_few_queries(client, django_assert_max_num_queries):
     assert many == few <= first <= 20
     with django_assert_max_num_queries(55):
         client.get("/")
+
+
+def test_the_page_of_dead_letters_says_where_a_name_leads_inside(client, operator):
+    inside = "private: shop.example leads to 10.0.0.7, which may not be called."
+    make_delivery(make_endpoint(), "dead_letter")
+    Delivery.objects.update(last_outcome="blocked", last_error=inside)
+    client.force_login(operator)
+    assert "10.0.0.7" in client.get("/dead-letters/").content.decode()
 
 
 def test_dead_letters_by_api_both_sides_page_by_page(key, bound_key):

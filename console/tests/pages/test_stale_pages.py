@@ -66,7 +66,7 @@ def revoked_key():
 
 STALE = [
     (Delivery, "redrive", delivered, "It is delivered by now."),
-    (Delivery, "redrive", of_deleted_endpoint, "Its endpoint was deleted, so it can only be discarded."),
+    (Delivery, "redrive", of_deleted_endpoint, "Its endpoint was deleted, so it can be discarded, or moved"),
     (Delivery, "discard", delivered, "It is delivered by now."),
     (Endpoint, "pause", lambda: endpoint(paused_at=1), "It is paused by now."),
     (Endpoint, "resume", endpoint, "It is active by now."),
@@ -79,6 +79,8 @@ STALE = [
     (Endpoint, "fix-rate", endpoint, "No pace is learned by now"),
     (Endpoint, "lift-throttle", endpoint, "Nothing throttles it by now."),
     (Endpoint, "end-secret", endpoint, "No earlier secret signs by now"),
+    (Endpoint, "settle", endpoint, "It is not deleted: redrive or discard its dead letters."),
+    (Endpoint, "settle", lambda: endpoint(deleted_at=1), "It has no dead letters by now."),
     (Delivery, "send-now", delivered, "It is delivered by now."),
     (Task, "redrive", lambda: task("queued"), "It is queued by now."),
     (Task, "cancel", lambda: task("succeeded"), "It is succeeded by now."),

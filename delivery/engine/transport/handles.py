@@ -19,7 +19,7 @@ import socket
 from typing import Any
 
 import certifi
-import pycurl
+import pycurl  # noqa: TID251 - the guarded transport
 
 from delivery.engine.transport.connections import Ends, KeptConnections
 from delivery.engine.transport.messages import ClientCertificate, Request, TransferConfig, TransferResult
@@ -33,7 +33,7 @@ from delivery.engine.transport.results import (
 )
 from delivery.policy.outcomes import Failure
 from delivery.policy.own_faults import Kind
-from kernel.network.addresses import Target, judge
+from kernel.network.addresses import Ruling, Target, judge
 
 MAX_HEADER_BYTES = 64 * 1024
 KEPT_BODY_BYTES = 64 * 1024
@@ -132,8 +132,10 @@ class Handle:
         if pin is not None:
             curl.setopt(pycurl.RESOLVE, pin)
         self._as_learnt(target.origin)
-        if self.config.proxy_url and not self.config.proxy_by_name and addresses:
-            self._connect_to(target, addresses[0])
+        if self.config.proxy_url and not self.config.proxy_by_name:
+            self._dialled = addresses[0] if addresses else target.host  # by the proxy, whose own address is no news
+            if addresses:
+                self._connect_to(target, addresses[0])
         if request.client_certificate is not None:
             self._use(request.client_certificate)
         if request.ca_certificates:
@@ -314,10 +316,9 @@ class Handle:
         if self.is_sent:
             return pycurl.SOCKET_BAD  # see _on_ready: what this connection is for will not be allowed
         family, kind, protocol, where = address
-        dialled = where[0].decode() if isinstance(where[0], bytes) else where[0]
         if not self.config.proxy_url:
-            self._dialled = dialled
-            verdict = judge(dialled, self.config.allowed_networks)
+            self._dialled = where[0].decode() if isinstance(where[0], bytes) else where[0]
+            verdict = self._judge(self._dialled, where[1])
             if not verdict.allowed:
                 self.rule, self.detail = verdict.rule, verdict.explanation
                 return pycurl.SOCKET_BAD
@@ -329,6 +330,10 @@ class Handle:
             self.detail = f"No socket could be opened: {error.strerror}."
             return pycurl.SOCKET_BAD
 
+    def _judge(self, address: str, port: int) -> Ruling:
+        assert self.request is not None
+        return judge(address, self.config.allowed_networks, port=port, subscriber=self.request.subscriber)
+
     def _on_socket(self, descriptor: int, _purpose: int) -> int:
         self._opened += (descriptor,)
         return pycurl.SOCKOPT_OK
@@ -339,6 +344,9 @@ class Handle:
             return pycurl.PREREQFUNC_ABORT
         if self._opened:
             self._kept.note(ends, self._opened, self._origin)
+        elif not self.config.proxy_url and not self._judge(ends[0], ends[2]).allowed:
+            self.is_stale = True  # it leads where somebody else may be sent to; this request gets one of its own
+            return pycurl.PREREQFUNC_ABORT
         elif self._offers_http2:
             pass  # its connections talk of themselves, and libcurl listens
         elif not self._kept.is_silent(ends):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from delivery.policy.outcomes import Failure
-from kernel.network.addresses import Networks
+from kernel.network.openings import OPERATORS, Openings
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,8 @@ class ClientCertificate:
 class Request:
     """One request, ready to go. `headers` are whole lines, "name: value"; `key` is handed back untouched.
 
-    `ca_certificates` (PEM) are trusted instead of the configured bundle, for this request only.
+    `ca_certificates` (PEM) are trusted instead of the configured bundle, for this request only. `subscriber` is whose
+    endpoint it is for: not everybody may be sent to every private network.
     """
 
     url: str = field(repr=False)
@@ -36,6 +37,7 @@ class Request:
     key: Any = None
     client_certificate: ClientCertificate | None = field(default=None, repr=False)
     ca_certificates: bytes = field(default=b"", repr=False)
+    subscriber: str = OPERATORS
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class TransferConfig:
 
     max_in_flight: int = 200
     max_waiting: int = 0
-    allowed_networks: Networks = ()
+    allowed_networks: Openings = ()
     head_bytes: int = 16 * 1024
     read_bytes: int = 64 * 1024
     max_idle_connections: int = 512
@@ -63,8 +65,9 @@ class TransferResult:
     """One ended transfer. `failure` is None where the answer came through its last byte or up to our own cap.
 
     `status` may be set beside a failure (the answer broke off after its first line). `head` is the first part of the
-    body after decompression; `truncated` says that there was more. `address` is the one really dialled, or the one
-    that was refused, with `rule` naming the guard's rule. `request_sent`: the receiver may have it. `flaw` is what was
+    body after decompression; `truncated` says that there was more. `address` is the one really dialled (the one that an
+    egress proxy was given), or the one that was refused, with `rule` naming the guard's rule. `request_sent`: the
+    receiver may have it. `flaw` is what was
     wrong with the wrapping of an answer whose status came; not `is_whole` where that ended its body early. Times are
     milliseconds; connect and TLS are 0 on a reused connection; `first_byte_ms` runs from the sent request to the
     answer's first byte, `total_ms` from `add` on.

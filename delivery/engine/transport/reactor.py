@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 
-import pycurl
+import pycurl  # noqa: TID251 - the guarded transport
 
 _IN, _OUT, _ERROR = pycurl.CSELECT_IN, pycurl.CSELECT_OUT, pycurl.CSELECT_ERR
 

@@ -18,9 +18,12 @@ from enum import StrEnum
 
 from delivery.policy.own_faults import Kind
 from kernel.network import lookup
-from kernel.network.addresses import Networks, judge
+from kernel.network.addresses import Ruling, is_open_to_somebody, is_public, judge
+from kernel.network.openings import Openings
 
 MAX_SILENT = 1_000
+MAX_ADDRESSES = 6  # of a name, tried in turn
+MAX_MIXED = 32  # kept of a name that has private ones too, of which a request may get some and not others
 
 
 class NameFault(StrEnum):
@@ -34,13 +37,17 @@ class NameFault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What a name leads to: addresses that may be dialled, in the resolver's order, or a fault in words."""
+    """What a name leads to: addresses that may be dialled, in the resolver's order, or a fault in words.
+
+    Not `is_public`: some of them are open to certain requests only, and each request is judged by itself.
+    """
 
     addresses: tuple[str, ...] = ()
     fault: NameFault | None = None
     detail: str = ""
     rule: str = ""
     blocked_address: str = ""
+    is_public: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +88,7 @@ class Resolver:
         self,
         config: ResolverConfig | None = None,
         *,
-        allowed_networks: Networks = (),
+        allowed_networks: Openings = (),
         addresses_of: Callable[[str], Sequence[str]] = lookup.addresses_of,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -168,15 +175,14 @@ class Resolver:
         return self._guarded(host, found)
 
     def _guarded(self, host: str, found: tuple[str, ...]) -> Resolution:
-        verdicts = [(address, judge(address, self._allowed)) for address in found]
-        good = tuple(address for address, verdict in verdicts if verdict.allowed)
+        good = tuple(address for address in found if is_open_to_somebody(address, self._allowed))
+        if good and all(map(is_public, good)):
+            return Resolution(good[:MAX_ADDRESSES])
         if good:
-            return Resolution(good[:6])
-        if not verdicts:
+            return Resolution(good[:MAX_MIXED], is_public=False)
+        if not found:
             return Resolution(fault=NameFault.NOT_FOUND, detail=f"{host}: the name has no address.")
-        address, verdict = verdicts[0]
-        detail = f"{host} leads to {address}, which may not be called. {verdict.explanation}"
-        return Resolution(fault=NameFault.BLOCKED, detail=detail, rule=verdict.rule, blocked_address=address)
+        return blocked(host, found[0], judge(found[0], port=443))
 
     def _store(self, host: str, answer: Resolution, *, slow: bool) -> None:
         old = self._entries.get(host)
@@ -248,6 +254,12 @@ class Resolver:
         stale = [host for host, entry in self._entries.items() if entry.until < now]
         for host in stale or list(self._entries)[: self.config.max_names // 10]:
             del self._entries[host]
+
+
+def blocked(host: str, address: str, verdict: Ruling) -> Resolution:
+    """The name has addresses, and none of them may be dialled; `verdict` is on the first."""
+    detail = f"{host} leads to {address}, which may not be called. {verdict.explanation}"
+    return Resolution(fault=NameFault.BLOCKED, detail=detail, rule=verdict.rule, blocked_address=address)
 
 
 def _ours(detail: str) -> Resolution:

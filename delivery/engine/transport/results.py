@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pycurl
+import pycurl  # noqa: TID251 - libcurl's numbers
 
 from delivery.policy.outcomes import Failure
 from delivery.policy.own_faults import Kind

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from dataclasses import dataclass
 
-import pycurl
+import pycurl  # noqa: TID251 - the guarded transport
 import structlog
 
 from delivery.engine.tracebacks import told
@@ -20,10 +20,11 @@ from delivery.engine.transport.connections import KeptConnections
 from delivery.engine.transport.handles import Handle
 from delivery.engine.transport.messages import Request, TransferConfig, TransferResult
 from delivery.engine.transport.reactor import Reactor
-from delivery.engine.transport.resolver import NameFault, Resolution, Resolver
+from delivery.engine.transport.resolver import MAX_ADDRESSES, NameFault, Resolution, Resolver, blocked
 from delivery.policy.outcomes import Failure
 from delivery.policy.own_faults import Kind
-from kernel.network.addresses import AddressRefused, Target, judge, split_url
+from kernel.network.addresses import BLOCKED_PORT, AddressRefused, Ruling, Target, judge, split_url
+from kernel.network.openings import NEVER_HTTP
 
 _MAX_PINNED = 20_000
 log = structlog.get_logger(__name__)
@@ -129,13 +130,30 @@ class Transfers:
     # --- starting ---------------------------------------------------------------------------------------------
 
     def _start_literal(self, request: Request, target: Target) -> None:
-        verdict = judge(target.host, self.config.allowed_networks)
+        verdict = self._judge(request, target, target.host)
         if verdict.allowed:
             self._launch(request, target, 0.0)
         else:
             self._end(request, Failure.BLOCKED, verdict.explanation, rule=verdict.rule, address=target.host)
 
+    def _judge(self, request: Request, target: Target, address: str) -> Ruling:
+        allowed = self.config.allowed_networks
+        return judge(address, allowed, port=target.port, subscriber=request.subscriber)
+
+    def _for_this_one(self, request: Request, target: Target, answer: Resolution) -> Resolution:
+        """What of a name's addresses this request may be sent to: by its port, and by whose it is."""
+        verdicts = [(address, self._judge(request, target, address)) for address in answer.addresses]
+        good = tuple(address for address, verdict in verdicts if verdict.allowed)
+        if good:
+            return Resolution(good[:MAX_ADDRESSES])
+        address, verdict = verdicts[0]
+        if verdict.rule == BLOCKED_PORT:
+            return Resolution(fault=NameFault.BLOCKED, detail=verdict.explanation, rule=verdict.rule)
+        return blocked(target.host, address, verdict)
+
     def _start_named(self, request: Request, target: Target, answer: Resolution, waited: float) -> None:
+        if answer.addresses and (not answer.is_public or target.port in NEVER_HTTP):
+            answer = self._for_this_one(request, target, answer)
         if answer.addresses:
             pin = self._pin(target, answer.addresses)
             self._launch(request, target, waited, pin, answer.addresses)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from ipaddress import ip_network
 from typing import Any
 
 import pytest
@@ -16,8 +15,9 @@ from delivery.engine.transport.transfer import Transfers
 from delivery.models import Endpoint, EndpointHealth
 from delivery.policy import signing
 from delivery.tests.engine.receiver import Receiver, receiver
+from kernel.network.openings import parse_openings
 
-LOOPBACK = (ip_network("127.0.0.0/8"),)
+LOOPBACK = parse_openings("*@127.0.0.0/8")
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +36,7 @@ def sink(_standing_receiver: Receiver) -> Receiver:
 
 @pytest.fixture
 def make_endpoint(db: None) -> Callable[..., Endpoint]:
-    def make(url: str = "http://127.0.0.1:9/", **values: Any) -> Endpoint:
+    def make(url: str = "http://127.0.0.1:2/", **values: Any) -> Endpoint:
         values = {"subscriber": "acme", "secret": signing.new_secret()[0], "host": "127.0.0.1", **values}
         health = values.pop("health", {})
         endpoint = Endpoint.objects.create(url=url, **values)

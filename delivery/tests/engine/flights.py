@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from delivery.engine.transport.messages import Request, TransferConfig, TransferResult
 from delivery.engine.transport.resolver import Resolver, ResolverConfig
 from delivery.engine.transport.transfer import Transfers
-from kernel.network.addresses import parse_networks
+from kernel.network.openings import parse_openings
 
-LOOPBACK = parse_networks("127.0.0.0/8, ::1/128")
+LOOPBACK = parse_openings("*@127.0.0.0/8, *@::1/128")
 
 
 @contextlib.contextmanager

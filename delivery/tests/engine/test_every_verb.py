@@ -24,6 +24,7 @@ from delivery.maintenance import sweeps
 from delivery.maintenance.accounting import account
 from delivery.models import Attempt, Delivery, Endpoint, EndpointHealth
 from delivery.policy import signing
+from delivery.policy.catalogue import ENDPOINT_TEST
 from delivery.policy.outcomes import Failure
 from delivery.states import AWAITS_TURN
 from delivery.tests import factories
@@ -200,7 +201,7 @@ class Everything:
         assert self.large == sum(large_bytes_of(one.payload) for one in self.held)
 
     def caps_and_order_are_kept(self) -> None:
-        ordinary = Delivery.objects.filter(state="in_flight").exclude(event__type=endpoints.TEST_EVENT)
+        ordinary = Delivery.objects.filter(state="in_flight").exclude(event__type=ENDPOINT_TEST)
         flying = Counter(ordinary.values_list("endpoint_id", flat=True))
         for who, endpoint in self.by_name.items():
             assert flying[endpoint.pk] <= ENDPOINTS[who].get("max_concurrency", 20)

@@ -50,7 +50,7 @@ def _endpoints(make_endpoint: Callable[..., Endpoint], sink: Any) -> None:
         "late": {"url": sink.answer("/late", 200, wait=3), "timeout_ms": 100},
         "broken": {"url": sink.answer("/broken", 500)},
         "throttled": {"url": sink.answer("/throttled", 429, {"retry-after": "1"})},
-        "refused": {"url": "http://127.0.0.1:9/"},
+        "refused": {"url": "http://127.0.0.1:2/"},
         "blocked": {"url": "http://10.0.0.1/"},
         "unsendable": {"url": sink.url + "/x", "headers": {"x": "é"}},
         "postback": {"url": sink.url + "/?c={data.none}", "request_form": "postback", "method": "GET"},

@@ -39,7 +39,7 @@ def test_a_dropped_delivery_on_a_used_connection_is_one_request_and_one_attempt(
 
 
 def test_who_was_never_reached_cannot_have_it(make_endpoint, drain):
-    make_endpoint("http://127.0.0.1:9/", max_attempts=1)
+    make_endpoint("http://127.0.0.1:2/", max_attempts=1)
     events.record("a.b", {}, subscriber="acme")
     drain()
     assert Attempt.objects.get().request_sent is False

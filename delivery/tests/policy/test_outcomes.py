@@ -84,6 +84,13 @@ def test_throttling_takes_the_told_time():
     assert judged(500, retry_after="7").outcome is Outcome.SERVER_ERROR
 
 
+def test_a_moment_to_come_back_at_is_counted_from_the_receivers_clock():
+    at, clock = "Fri, 01 May 2026 12:02:00 GMT", "Fri, 01 May 2026 12:01:00 GMT"
+    assert judged(429, retry_after=at, date=clock).pause_endpoint_seconds == 60
+    assert judged(503, retry_after=at, date=clock).pause_endpoint_seconds == 60
+    assert judged(429, retry_after="7", date=clock).pause_endpoint_seconds == 7
+
+
 def test_exceptions_of_an_endpoint():
     assert judged(401, transient_codes=[401]).kind is DecisionKind.TRANSIENT
     assert judged(501, transient_codes=[501]).kind is DecisionKind.TRANSIENT

@@ -1,6 +1,8 @@
 """Postbacks: rightly encoded, never into the host, missing fields by policy, and masked for most eyes."""
 
 import json
+import time
+import tracemalloc
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -9,11 +11,16 @@ from hypothesis import strategies as st
 
 from delivery.policy.postback import (
     MASK,
+    MAX_BODY_BYTES,
     FieldRefused,
     Template,
     TemplateInvalid,
     check_template,
+    envelope_of,
+    is_refusal_of_ours,
+    is_refusal_of_the_event,
     masked,
+    origin_of,
     render,
 )
 from kernel.network.addresses import AddressRefused
@@ -182,3 +189,108 @@ def test_a_json_body_is_written_in_utf8():
 def test_dots_alone_do_not_climb(value):
     template = Template("https://p.example/a/{data.x}/b")
     assert render(template, {"data": {"x": value}}).url == f"https://p.example/a/{'%2E' * len(value)}/b"
+
+
+def refusal(template, envelope):
+    with pytest.raises(FieldRefused) as caught:
+        render(template, envelope)
+    return caught.value
+
+
+def test_a_body_is_rendered_up_to_its_bound_and_refused_beyond_it():
+    template = Template("https://p.example/", body="{data.x}" * 64, content_type="text/plain")
+    assert len(render(template, {"data": {"x": "a" * (MAX_BODY_BYTES // 64)}}).body) == MAX_BODY_BYTES
+    refused = refusal(template, {"data": {"x": "a" * (MAX_BODY_BYTES // 64 + 1)}})
+    assert (refused.code, refused.field) == ("too_large", "body")
+    assert refused.stored.startswith("too_large: The rendered body would be larger than 65,536 bytes.")
+    assert is_refusal_of_ours(refused.stored) and is_refusal_of_the_event(refused.stored)
+    assert len(refused.stored) <= 300
+
+
+@pytest.mark.parametrize(
+    ("content_type", "text", "size"),
+    [("application/json", "\x01", 6), ("text/xml", "&", 5), ("", "€", 9), ("text/plain", "€", 3)],
+)
+def test_what_counts_is_the_encoded_size_in_bytes(content_type, text, size):
+    template = Template("https://p.example/", body="{data.x}", content_type=content_type)
+    most = MAX_BODY_BYTES // size
+    assert len(render(template, {"data": {"x": text * most}}).body) == most * size
+    assert refusal(template, {"data": {"x": text * (most + 1)}}).code == "too_large"
+
+
+def test_a_url_is_refused_beyond_what_any_url_may_have():
+    template = Template("https://p.example/?a={data.x}")
+    rest = 8_000 - len("https://p.example/?a=")
+    assert len(render(template, {"data": {"x": "b" * rest}}).url) == 8_000
+    refused = refusal(template, {"data": {"x": "b" * (rest + 1)}})
+    assert (refused.code, refused.field) == ("too_long", "url")
+    assert "b" * 10 not in refused.stored
+
+
+def test_a_refusal_costs_neither_the_memory_nor_the_time_of_what_it_refuses():
+    """6 KB of template times half a megabyte would be 400 MB."""
+    template = Template("https://p.example/", body="{data.x}" * 800, content_type="application/json")
+    envelope = {"data": {"x": "\x01" * 500_000}}
+    tracemalloc.start()
+    try:
+        assert refusal(template, envelope).code == "too_large"
+        assert tracemalloc.get_traced_memory()[1] < 4 * 1024 * 1024
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_field_that_stands_a_thousand_times_is_encoded_once(monkeypatch):
+    encoded = []
+    monkeypatch.setattr("delivery.policy.postback.quote_plus", lambda value, **_: encoded.append(value) or value)
+    made = render(Template("https://p.example/", body="{data.x}" * 1_000), {"data": {"x": "ab"}})
+    assert (made.body, encoded) == (b"ab" * 1_000, ["ab"])
+
+
+@pytest.mark.parametrize("missing", ["refuse", "empty"])
+def test_a_fields_name_is_cut_in_what_is_stored(missing):
+    name = "data." + "x" * 7_000
+    value = [] if missing == "empty" else None
+    refused = refusal(Template(f"https://p.example/?a={{{name}}}", missing=missing), {"data": {"x" * 7_000: value}})
+    assert len(refused.stored) < 200 and is_refusal_of_ours(refused.stored)
+    with pytest.raises(TemplateInvalid) as caught:
+        check_template(Template("https://p.example/?a={other" + "x" * 7_000 + "}"))
+    assert len(caught.value.detail) < 200
+
+
+def test_a_payload_from_before_there_was_a_limit_is_refused_and_breaks_nothing():
+    deep = b'{"type": "a.b", "data": {"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}}"
+    for payload, code in ((deep, "too_deep"), (b"[1]", "unreadable"), (b'{"data": 1', "unreadable")):
+        with pytest.raises(FieldRefused) as caught:
+            envelope_of(payload, "evt_1")
+        assert caught.value.code == code
+        assert caught.value.stored.startswith(f"{code}: ") and is_refusal_of_the_event(caught.value.stored)
+    assert envelope_of(b'{"data": {"n": 1e2}}', "evt_1")["uid"] == "evt_1"
+
+
+def test_reading_a_template_takes_time_in_proportion_to_its_length():
+    """Sixteen times as long, where a square would be 256 times; the least of three, since the machine has others."""
+
+    def seconds(length):
+        times = []
+        for _ in range(3):
+            began = time.perf_counter()
+            with pytest.raises((TemplateInvalid, AddressRefused)):
+                check_template(Template("a" * length, body="{a" * length))
+            times.append(time.perf_counter() - began)
+        return min(times)
+
+    seconds(1_000)
+    assert seconds(80_000) < 100 * seconds(5_000)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are_same"),
+    [
+        ("https://a.example/x?t=1", "https://A.example:443/y/{data.z}", True),
+        ("https://a.example/", "http://a.example/", False),
+        ("https://a.example/", "https://a.example:8443/", False),
+        ("https://a.example/", "https://b.example/", False),
+    ],
+)
+def test_an_origin_is_scheme_host_and_port(one, other, are_same):
+    assert (origin_of(one) == origin_of(other)) is are_same

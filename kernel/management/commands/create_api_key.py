@@ -5,8 +5,10 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
 from django.utils import timezone
 
+from kernel import audit
 from kernel.auth import Scope, create_key
 from kernel.management.arguments import short, whole
 
@@ -33,13 +35,15 @@ class Command(BaseCommand):
         scopes = [scope for text in options["scopes"] for scope in text.split(",") if scope]
         if scopes == ["all"]:
             scopes = list(Scope.values)
-        try:
-            key, token = create_key(options["name"], scopes, subscriber=options["subscriber"])
-        except ValueError as error:
-            raise CommandError(str(error)) from None
-        if options["expires_days"]:
-            key.expires_at = timezone.now() + timedelta(days=options["expires_days"])
-            key.save(update_fields=["expires_at"])
+        with transaction.atomic():
+            try:
+                key, token = create_key(options["name"], scopes, subscriber=options["subscriber"])
+            except ValueError as error:
+                raise CommandError(str(error)) from None
+            if options["expires_days"]:
+                key.expires_at = timezone.now() + timedelta(days=options["expires_days"])
+                key.save(update_fields=["expires_at"])
+            audit.record("command", "create", "api_key", [key.pk], detail={"scopes": key.scopes})
         if options["json"]:
             self.stdout.write(json.dumps({"key_id": key.key_id, "token": token, "scopes": key.scopes}))
             return

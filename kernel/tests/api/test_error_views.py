@@ -45,3 +45,29 @@ def test_a_nul_in_an_address_is_refused_before_any_view(client, address):
     answer = client.get(address)
     assert (answer.status_code, answer.json()["code"]) == (400, "nul_in_address")
     assert answer["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize("address", ["/api/v1/tasks/", "/api/v1/nothing/", "/webhooks/sandbox/"])
+@pytest.mark.parametrize("host", ["elsewhere.example", "a b", "[::1", "x" * 300])
+def test_a_wrong_host_under_the_api_is_a_problem(client, address, host):
+    answer = client.get(address, headers={"host": host})
+    assert (answer.status_code, answer["Content-Type"]) == (400, "application/problem+json")
+    assert answer.json()["code"] == "unknown_host"
+    assert client.get("/", headers={"host": host})["Content-Type"].startswith("text/html")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("accept", "status"),
+    [
+        ("application/problem+json", 401),
+        ("text/plain;q=0.5, application/problem+json; q=0.1", 401),
+        ("application/vnd.api+json", 401),
+        ("application/json", 401),
+        ("*/*", 401),
+        ("text/csv", 406),
+    ],
+)
+def test_whoever_accepts_json_of_some_sort_gets_json(client, accept, status):
+    answer = client.get("/api/v1/tasks/", headers={"accept": accept})
+    assert (answer.status_code, answer.json()["status"]) == (status, status)

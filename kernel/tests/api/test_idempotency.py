@@ -34,7 +34,7 @@ class Create(APIView):
         return Response({"number": len(made)}, status=202)
 
 
-urlpatterns = [path("create/", Create.as_view())]
+urlpatterns = [path("create/", Create.as_view()), path("create", Create.as_view())]
 pytestmark = pytest.mark.urls(__name__)
 
 
@@ -55,6 +55,12 @@ def client(db):
 def post(client, body, key=None):
     headers = {"HTTP_IDEMPOTENCY_KEY": key} if key else {}
     return client.post("/create/", json.dumps(body), content_type="application/json", **headers)
+
+
+def test_an_address_with_and_without_its_slash_is_one(client):
+    first = post(client, {"a": 1}, "k")
+    again = client.post("/create", '{"a": 1}', content_type="application/json", HTTP_IDEMPOTENCY_KEY="k")
+    assert (first.json(), again.json(), again[REPLAYED], len(made)) == ({"number": 1}, {"number": 1}, "true", 1)
 
 
 def test_the_same_key_and_body_run_once_and_answer_twice(client):

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.network.addresses import AddressRefused, check_url, judge, parse_networks, split_url
+from kernel.network.openings import parse_openings
 
 BLOCKED = [
     ("127.0.0.1", "loopback"),
@@ -65,28 +66,28 @@ BLOCKED = [
 
 @pytest.mark.parametrize(("address", "rule"), BLOCKED)
 def test_blocked(address, rule):
-    verdict = judge(address)
+    verdict = judge(address, port=443)
     assert (verdict.allowed, verdict.rule) == (False, rule)
     assert verdict.explanation.endswith(".")
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "1.1.1.1", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "2a00::1"])
 def test_public(address):
-    assert judge(address).allowed
+    assert judge(address, port=443).allowed
 
 
 def test_a_mapped_public_address_counts_as_the_v4_that_would_be_dialled():
-    assert judge("::ffff:8.8.8.8").allowed
+    assert judge("::ffff:8.8.8.8", port=443).allowed
 
 
 def test_allow_list_opens_networks_but_metadata_only_by_exact_address():
-    wide = parse_networks("10.0.0.0/8, 0.0.0.0/0 ::1/128")
-    assert judge("10.0.0.7", wide).rule == "allow_list"
-    assert judge("::ffff:10.0.0.7", wide).allowed
-    assert judge("::1", wide).allowed
-    assert not judge("169.254.169.254", wide).allowed
-    assert judge("169.254.169.254", parse_networks("169.254.169.254")).allowed
-    assert not judge("10.0.0.7", parse_networks("192.168.0.0/16")).allowed
+    wide = parse_openings("10.0.0.0/8, 0.0.0.0/0 ::1/128")
+    assert judge("10.0.0.7", wide, port=443).rule == "allow_list"
+    assert judge("::ffff:10.0.0.7", wide, port=443).allowed
+    assert judge("::1", wide, port=443).allowed
+    assert not judge("169.254.169.254", wide, port=443).allowed
+    assert judge("169.254.169.254", parse_openings("169.254.169.254"), port=443).allowed
+    assert not judge("10.0.0.7", parse_openings("192.168.0.0/16"), port=443).allowed
 
 
 def test_a_wrong_network_is_named():
@@ -98,13 +99,13 @@ def test_a_wrong_network_is_named():
 def test_no_v4_that_python_calls_private_passes(number):
     address = IPv4Address(number)
     if address.is_private or address.is_multicast or address.is_reserved or address.is_loopback:
-        assert not judge(address).allowed
+        assert not judge(address, port=443).allowed
 
 
 @given(st.integers(0, 2**128 - 1))
 def test_no_v6_outside_of_2000_passes(number):
     address = IPv6Address(number)
-    verdict = judge(address)
+    verdict = judge(address, port=443)
     if verdict.allowed:
         assert address in IPv6Network("2000::/3") or address.ipv4_mapped
 
@@ -112,7 +113,7 @@ def test_no_v6_outside_of_2000_passes(number):
 @given(st.integers(0, 2**32 - 1))
 def test_wrapping_never_opens_what_is_closed(number):
     v4 = IPv4Address(number)
-    if not judge(v4).allowed:
+    if not judge(v4, port=443).allowed:
         for wrapped in (
             f"::ffff:{v4}",
             f"64:ff9b::{v4}",
@@ -120,7 +121,7 @@ def test_wrapping_never_opens_what_is_closed(number):
             f"::ffff:0:{v4}",
             str(IPv6Address((0x2002 << 112) | (number << 80))),
         ):
-            assert not judge(str(ip_address(wrapped))).allowed
+            assert not judge(str(ip_address(wrapped)), port=443).allowed
 
 
 REFUSED_URLS = [
@@ -183,7 +184,7 @@ def test_blocked_literals_and_localhost_name_the_setting():
             check_url(url)
         assert caught.value.code == "loopback"
         assert "DELIVERY_ALLOWED_NETWORKS" in caught.value.detail
-    assert check_url("http://localhost:3000/", allowed_networks=parse_networks("127.0.0.0/8")).port == 3000
+    assert check_url("http://localhost:3000/", allowed_networks=parse_openings("127.0.0.0/8")).port == 3000
 
 
 def test_good_urls_come_back_as_ascii():
@@ -199,13 +200,14 @@ def test_good_urls_come_back_as_ascii():
 
 
 def test_ports_https_and_resolving_at_save():
-    with pytest.raises(AddressRefused, match="Port 22"):
-        check_url("http://example.com:22/", allowed_ports=(80, 443))
     with pytest.raises(AddressRefused) as caught:
         check_url("http://example.com/", require_https=True)
     assert caught.value.code == "https_only"
     with pytest.raises(AddressRefused) as caught:
         check_url("http://inner.example/", resolve=lambda host: ["10.0.0.1", "169.254.169.254"])
+    assert (caught.value.code, "10.0.0.1" in caught.value.detail) == ("not_public", False)
+    with pytest.raises(AddressRefused, match=r"10\.0\.0\.1") as caught:
+        check_url("http://inner.example/", resolve=lambda host: ["10.0.0.1"], tells_addresses=True)
     assert caught.value.code == "private"
     assert check_url("http://mixed.example/", resolve=lambda host: ["10.0.0.1", "8.8.8.8"])
     assert check_url("http://notyet.example/", resolve=lambda host: [])

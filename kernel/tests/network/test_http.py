@@ -6,14 +6,14 @@ import time
 import pytest
 
 from kernel.network import http, lookup
-from kernel.network.addresses import parse_networks
 from kernel.network.http import provider_session
+from kernel.network.openings import parse_openings
 from kernel.tests import hostile
 from kernel.tests.hostile import answering, response, serving
 
 AT_LONGEST = 20  # seconds: far over every deadline here, far below what the other side would take
 
-LOOPBACK = parse_networks("127.0.0.0/8")
+LOOPBACK = parse_openings("127.0.0.0/8")
 
 
 def session(**options):
@@ -68,6 +68,15 @@ def test_body_cap_counts_decompressed_bytes():
             session(max_body_bytes=1 << 20, total_seconds=5).get(server.url())
 
 
+def test_a_body_that_says_it_is_too_long_is_not_read():
+    for length in ("9999999", "9" * 40):
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n".encode()
+        with serving(answering(head + b"x" * 100)) as server:
+            with pytest.raises(http.BodyTooLarge, match="says that it has") as caught:
+                session(max_body_bytes=1 << 20, total_seconds=5).get(server.url())
+            assert "1,048,576 bytes" in caught.value.detail and caught.value.maybe_sent
+
+
 def test_a_redirect_is_an_answer_and_cookies_are_not_kept():
     with serving(answering(response("302 Found", "Location: http://127.0.0.1:1/", "Set-Cookie: a=b"))) as server:
         used = session()
@@ -109,6 +118,21 @@ def test_the_guard(url):
         with pytest.raises(http.AddressBlocked) as caught:
             session(allowed_networks=()).get(url.format(server.port))
         assert server.connections == 0
+    assert not caught.value.maybe_sent
+
+
+def test_a_private_provider_is_called_at_the_ports_that_are_opened():
+    with serving(answering(hostile.OK)) as server:
+        there, elsewhere = f"127.0.0.0/8:{server.port}", "127.0.0.0/8:1-3, acme@127.0.0.0/8"
+        assert session(allowed_networks=parse_openings(there)).get(server.url()).status_code == 200
+        with pytest.raises(http.AddressBlocked):
+            session(allowed_networks=parse_openings(elsewhere)).get(server.url())
+        assert server.connections == 1
+
+
+def test_no_provider_is_called_where_no_web_server_lives():
+    with pytest.raises(http.AddressBlocked, match="port 25") as caught:
+        session(allowed_networks=()).get("http://8.8.8.8:25/")
     assert not caught.value.maybe_sent
 
 

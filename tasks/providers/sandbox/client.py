@@ -1,32 +1,29 @@
 """The sandbox's API, over the guarded session. A 500 of this provider means that nothing was done, as it documents."""
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-import requests
+import requests  # noqa: TID251 - its types; the session is the guarded one
 from django.conf import settings
 
 from kernel.network.http import CallFailed, provider_session
-from kernel.network.retry_after import seconds_to_wait
-from kernel.parsing import HostileJSON, strict_loads, tolerant_loads
+from kernel.parsing import HostileJSON, tolerant_loads
+from tasks.providers import answers, results
+from tasks.providers.answers import Call
 from tasks.providers.base import (
     BadAnswer,
+    Gone,
     ListedJob,
     NewJob,
     NotThere,
-    OutcomeUnknown,
     ParsedCallback,
     Provider,
     ProviderCall,
-    ProviderDenied,
     ProviderError,
-    ProviderRejected,
-    ProviderThrottled,
-    ProviderUnavailable,
     ProviderUpdate,
     StartedJob,
     Unparseable,
@@ -37,7 +34,8 @@ CALL_SECONDS = 20.0
 IDS_PER_CALL = 100  # keeps the listing's URL under 4 KB
 PAGE = 1000
 MAX_PAGES = 1000
-_NOTHING_DONE = {500, 503}  # any other 5xx comes from something in between and says nothing of the provider
+_NO_RESULT = frozenset({"job_failed", "job_cancelled"})
+_NOTHING_DONE = frozenset({500})  # what the sandbox promises; the codes of others say nothing of it
 
 
 class SandboxProvider(Provider):
@@ -67,7 +65,7 @@ class SandboxProvider(Provider):
 
     def start(self, kind: str, job: NewJob, call: ProviderCall) -> StartedJob:
         body = {"input": dict(job.input), "reference": job.reference}
-        said = self._call("POST", f"/v1/{kind}/jobs", call=call, json=_with_callback(body, call))
+        said = self._call(Call.START, f"/v1/{kind}/jobs", call=call, json=_with_callback(body, call))
         begun = payloads.started({**said, "reference": job.reference}, "")
         if begun is None:
             raise BadAnswer("The provider's answer has no job_id of 1 to 200 characters.")
@@ -75,13 +73,13 @@ class SandboxProvider(Provider):
 
     def start_batch(self, kind: str, jobs: Sequence[NewJob], call: ProviderCall) -> list[StartedJob]:
         body = {"jobs": [{"input": dict(job.input), "reference": job.reference} for job in jobs]}
-        said = self._call("POST", f"/v1/{kind}/batches", call=call, json=_with_callback(body, call))
+        said = self._call(Call.START, f"/v1/{kind}/batches", call=call, json=_with_callback(body, call))
         batch_id = str(said.get("batch_id") or "")[:200]
         begun = [payloads.started(job, batch_id) for job in _jobs(said)]
         return [job for job in begun if job is not None]
 
     def status(self, job_id: str) -> ProviderUpdate:
-        return _read(payloads.update, self._call("GET", f"/v1/jobs/{quote(job_id, safe='')}"))
+        return _read(payloads.update, self._call(Call.POLL, f"/v1/jobs/{quote(job_id, safe='')}"))
 
     def list_jobs(
         self, *, job_ids: Iterable[str] = (), references: Iterable[str] = (), since: datetime | None = None
@@ -99,10 +97,14 @@ class SandboxProvider(Provider):
         return found
 
     def result(self, job_id: str, item_key: str = "") -> Any:
-        return self._call("GET", f"/v1/jobs/{quote(job_id, safe='')}/result", read=strict_loads)
+        answer = self._answer(Call.RESULT, f"/v1/jobs/{quote(job_id, safe='')}/result")
+        found = results.read(answer.content)
+        if not isinstance(found.value, Mapping):
+            raise BadAnswer("The result cannot be used: it is not a JSON object.", raw=answer.content)
+        return found
 
     def cancel(self, job_id: str) -> ProviderUpdate:
-        return _read(payloads.update, self._call("POST", f"/v1/jobs/{quote(job_id, safe='')}/cancel"))
+        return _read(payloads.update, self._call(Call.CANCEL, f"/v1/jobs/{quote(job_id, safe='')}/cancel"))
 
     def parse(self, body: bytes, headers: Mapping[str, str]) -> ParsedCallback:
         return payloads.parse(body)
@@ -122,7 +124,7 @@ class SandboxProvider(Provider):
         seen: set[str] = set()
         while True:
             more = {"cursor": cursor} if cursor else {}
-            said = self._call("GET", "/v1/jobs", params={**query, **more, "limit": str(PAGE)})
+            said = self._call(Call.POLL, "/v1/jobs", params={**query, **more, "limit": str(PAGE)})
             found += [payloads.listed(job) for job in _jobs(said)]
             cursor = str(said.get("next_cursor") or "")
             if not cursor or (asked is not None and len({job.update.job_id for job in found}) >= asked):
@@ -131,22 +133,22 @@ class SandboxProvider(Provider):
                 raise BadAnswer("The provider's listing does not end: it gives the same or ever new cursors.")
             seen.add(cursor)
 
-    def _call(
-        self,
-        method: str,
-        path: str,
-        *,
-        call: ProviderCall | None = None,
-        read: Callable[[bytes], Any] = tolerant_loads,
-        **request: Any,
-    ) -> Any:
+    def _call(self, purpose: Call, path: str, **request: Any) -> Any:
+        return _document(self._answer(purpose, path, **request))
+
+    def _answer(
+        self, purpose: Call, path: str, *, call: ProviderCall | None = None, **request: Any
+    ) -> requests.Response:
+        """The answer, if it is a good one; else the typed error that it stands for."""
         headers = {"x-correlation-id": call.correlation_id, **call.headers} if call and call.correlation_id else {}
+        method = "POST" if purpose in (Call.START, Call.CANCEL) else "GET"
         try:
             answer = self._session().request(method, self._base + path, headers=headers, **request)
         except CallFailed as error:
-            kind = OutcomeUnknown if error.maybe_sent and method == "POST" else ProviderUnavailable
-            raise kind(error.detail) from error
-        return _judged(answer, read)
+            raise answers.failed(error, purpose) from error
+        if problem := _problem(answer, purpose):
+            raise problem
+        return answer
 
     def _session(self) -> requests.Session:
         session: requests.Session | None = getattr(self._local, "session", None)
@@ -166,33 +168,26 @@ def _with_callback(body: dict[str, Any], call: ProviderCall) -> dict[str, Any]:
     return {**body, "webhook_url": call.webhook_url} if call.webhook_url else body
 
 
-def _judged(answer: requests.Response, read: Callable[[bytes], Any]) -> Any:
-    """The answer's JSON, or the typed error that its status stands for."""
-    if 200 <= answer.status_code < 300:
-        return _document(answer, read)
+def _problem(answer: requests.Response, purpose: Call) -> ProviderError | None:
+    if 200 <= answer.status_code < 300 and answer.status_code not in (202, 204):
+        return None  # its body is read once, by whoever asked
     code, message = _refusal(answer)
     words = f"{answer.status_code} {code}: {message}" if code else f"The provider answered {answer.status_code}."
-    raise _error_for(answer, code, words)
+    if purpose == Call.RESULT and code in _NO_RESULT:
+        return Gone(words)
+    return answers.error_for(
+        answer.status_code,
+        purpose,
+        words,
+        headers=answer.headers,
+        now=datetime.now(UTC),
+        nothing_done=_NOTHING_DONE,
+    )
 
 
-def _error_for(answer: requests.Response, code: str, words: str) -> ProviderError:
-    status = answer.status_code
-    if status == 429:
-        return ProviderThrottled(words, seconds_to_wait(answer.headers.get("retry-after"), datetime.now(UTC)))
-    if status in {401, 403}:
-        return ProviderDenied(words)
-    if status == 404 or code == "not_ready":
-        return NotThere(words)
-    if status in _NOTHING_DONE:
-        return ProviderUnavailable(words)
-    if status >= 500 or status == 408:
-        return OutcomeUnknown(words) if answer.request.method == "POST" else ProviderUnavailable(words)
-    return ProviderRejected(words)
-
-
-def _document(answer: requests.Response, read: Callable[[bytes], Any]) -> Any:
+def _document(answer: requests.Response) -> Any:
     try:
-        said = read(answer.content)
+        said = tolerant_loads(answer.content)
     except HostileJSON as error:
         raise BadAnswer(f"The provider's answer cannot be used: {error}.") from None
     if not isinstance(said, Mapping):

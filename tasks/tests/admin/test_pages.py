@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from delivery.tests import wire
 from tasks import kinds
-from tasks.models import ExternalJob, KindPolicy, Schedule, ScheduleRun, Task
-from tasks.states import State
+from tasks.models import ExternalJob, KeptAnswer, KindPolicy, Schedule, ScheduleRun, Task
+from tasks.states import JobState, State
 from tasks.submit import submit_batch
 from tasks.tests.api.test_verbs import buried
 
@@ -82,9 +82,12 @@ def test_lists_take_as_many_queries_for_twenty_rows_as_for_three(batch):
 
     def statements(name):
         client.get(page(name))
-        with wire.counted() as sent:
-            client.get(page(name))
-        return sent.statements
+        seen = []
+        for _ in range(3):  # the sidebar counts anew every few seconds
+            with wire.counted() as sent:
+                client.get(page(name))
+            seen.append(sent.statements)
+        return min(seen)
 
     few = {name: statements(name) for name in names}
     for number in range(20):
@@ -193,6 +196,19 @@ def test_a_policy_is_changed_without_touching_the_switch_that_another_has_presse
     assert client.post(page("tasks_kindpolicy_change", policy.pk), {**form, "concurrency": 0}).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("rate_per_minute", 0), ("attempt_limit", 101), ("timeout_seconds", 2_592_001), ("batch_size", 10_001)],
+)
+def test_a_policy_says_which_figure_is_beyond_its_bounds(db, name, value):
+    policy = kinds.policy_for("map_search")
+    form = {"provider": "", "concurrency": 7, "rate_per_minute": "", "attempt_limit": 3, "timeout_seconds": 60,
+            "batch_size": 50}  # fmt: skip
+    answer = visitor(*VIEW, "change_kindpolicy").post(page("tasks_kindpolicy_change", policy.pk), {**form, name: value})
+    assert "Ensure this value is " in answer.content.decode()
+    assert KindPolicy.objects.get(pk=policy.pk).concurrency == 500
+
+
 def test_a_schedule_with_a_wrong_input_is_refused(db):
     client = visitor(*VIEW, "add_schedule")
     form = {
@@ -211,9 +227,56 @@ def test_a_schedule_with_a_wrong_input_is_refused(db):
     assert Schedule.objects.get().input == {"trade": "bakery", "place": "Oslo", "limit": 10}
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"input": '{"trade": "a\\ud800", "place": "b"}'},
+        {"input": '{"trade": "a\\u0000", "place": "b"}'},
+        {"input": "[" * 5_000},
+        {"input": '{"trade": NaN, "place": "b"}'},
+        {"name": "a\x00b"},
+        {"every_seconds": "99999999999"},
+        {"starts_at_0": "99999-01-01"},
+        {"subscriber": "s" * 101},
+    ],
+)
+def test_a_schedule_that_could_not_be_stored_is_refused_on_its_page(db, wrong):
+    client = visitor(*VIEW, "add_schedule")
+    form = {
+        "name": "nightly",
+        "kind": "map_search",
+        "input": '{"trade": "bakery", "place": "Oslo"}',
+        "every_seconds": 60,
+        "starts_at_0": "2026-01-01",
+        "starts_at_1": "00:00:00",
+        "catch_up": "latest",
+    }
+    answer = client.post(page("tasks_schedule_add"), {**form, **wrong})
+    assert answer.status_code == 200
+    assert answer.context["adminform"].form.errors
+    assert not Schedule.objects.exists()
+
+
 @pytest.mark.parametrize("lookup", ["input__icontains=bakery", "input__trade=bakery", "result__icontains=a"])
 def test_inputs_and_results_cannot_be_guessed_by_filtering(batch, lookup):
     client = visitor("view_task")
     assert client.get(f"{reverse('admin:tasks_task_changelist')}?{lookup}").status_code == 400
     linked = f"batch__id__exact={batch.pk}&state__exact=queued&kind=map_search"
     assert client.get(f"{reverse('admin:tasks_task_changelist')}?{linked}").status_code == 200
+
+
+def test_a_long_result_shows_its_beginning_and_where_the_whole_is(make_task):
+    task = make_task(State.SUCCEEDED, result={"text": "<b>" + "y" * 200_000 + "THE END"})
+    shown = visitor("view_task", "view_payload_task").get(page("tasks_task_change", task.pk)).content.decode()
+    assert "&lt;b&gt;yyy" in shown and "THE END" not in shown and len(shown) < 200_000
+    assert f"The beginning of {task.result_bytes:,} bytes" in shown and f"/api/v1/tasks/{task.pk}/result" in shown
+
+
+def test_what_a_provider_sent_is_shown_to_those_who_may_see_payloads(make_task):
+    task = make_task(State.DEAD_LETTER, job=JobState.SUCCEEDED, job_id="j", error_code="result_unreadable")
+    KeptAnswer.objects.create(job=task.jobs.get(), body=b"caf\xe9\x00<script>", body_bytes=13, note="Not UTF-8.")
+    shown = visitor("view_task", "view_payload_task").get(page("tasks_task_change", task.pk)).content.decode()
+    assert "caf\\xe9\\x00&lt;script&gt;" in shown and "Not UTF-8. 13 bytes came." in shown
+    assert f"/api/v1/tasks/{task.pk}/kept-answer" in shown
+    hidden = visitor("view_task").get(page("tasks_task_change", task.pk)).content.decode()
+    assert "caf" not in hidden and "What the provider sent" not in hidden

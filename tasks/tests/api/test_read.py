@@ -91,11 +91,6 @@ def test_lists_take_a_constant_number_of_queries(client, rows, django_assert_num
             assert client.get(f"/api/v1{path}").status_code == 200
 
 
-def test_payloads_can_be_left_out(client, rows):
-    assert client.get("/api/v1/tasks/").json()["results"][0]["input"]
-    assert client.get("/api/v1/tasks/?payload=false").json()["results"][0]["input"] is None
-
-
 def test_a_console_user_sees_payloads_only_with_the_permission(rows):
     user = User.objects.create_user("op", is_staff=True)
     user.user_permissions.add(Permission.objects.get(codename="view_task"))

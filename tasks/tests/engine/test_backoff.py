@@ -53,7 +53,11 @@ def test_waits_are_really_drawn() -> None:
 
 def test_a_hint_is_taken_as_it_is_the_first_time():
     assert 30 <= backoff.hold_kind(1, 30.0) <= 31
-    assert 0 < backoff.hold_kind(1, 0.0) <= 0.5
+    assert 0 < backoff.hold_kind(1, 0.2) <= 0.7
+
+
+def test_at_once_is_no_hint_and_leaves_our_own_wait(drawn: str) -> None:
+    assert backoff.hold_kind(1, 0.0) == backoff.hold_kind(1)
 
 
 @pytest.mark.parametrize("told", [0.0, 0.1])

@@ -4,11 +4,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import IntegrityError, transaction
 
 from delivery.models import Event
 from tasks.engine import execution, lifecycle, rescue
 from tasks.engine.unit_of_work import UnitOfWork
-from tasks.models import Batch, KindPolicy, Task
+from tasks.models import SMALL_MOST, Batch, KindPolicy, Task
 from tasks.states import FINAL_STATES, OPEN_STATES, Cause, State
 from tasks.tests import drive
 
@@ -82,6 +83,22 @@ def test_redrive_gives_as_many_attempts_as_the_kind_allows_now(make_task: Any) -
     task.refresh_from_db()
     assert (task.attempt_limit, task.redrive_count, task.rescue_count) == (8, 1, 0)
     assert task.finished_at is None
+
+
+def test_a_task_with_as_many_attempts_as_its_column_holds_can_be_redriven(make_task: Any) -> None:
+    task = make_task(
+        State.DEAD_LETTER, attempt_count=SMALL_MOST - 1, attempt_limit=SMALL_MOST, redrive_count=SMALL_MOST
+    )
+    assert lifecycle.redrive([task.pk], actor="a", reason="") == {task.pk}
+    task.refresh_from_db()
+    assert (task.state, task.attempt_limit, task.redrive_count) == (State.QUEUED, SMALL_MOST, SMALL_MOST)
+
+
+@pytest.mark.parametrize("wrong", [{"rate_per_minute": 0}, {"attempt_limit": 101}, {"attempt_limit": 0}])
+def test_a_policy_that_would_mean_something_else_cannot_be_stored(db: None, wrong: dict[str, int]) -> None:
+    with pytest.raises(IntegrityError), transaction.atomic():
+        KindPolicy.objects.create(kind="scoring", **wrong)
+    assert not KindPolicy.objects.exists()
 
 
 def test_cancel_batch_answers_how_many_of_each(make_batch: Any) -> None:

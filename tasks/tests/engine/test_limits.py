@@ -1,6 +1,5 @@
 """Limits of a kind: pause, hold, concurrency, rate."""
 
-import ipaddress
 import threading
 from datetime import timedelta
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from kernel.network.openings import parse_openings
 from tasks.engine import clock, limits
 from tasks.external import starting
 from tasks.models import KindPolicy, Task
@@ -85,7 +85,7 @@ def test_a_start_that_the_provider_cannot_take_holds_the_kind_and_one_that_works
     assert again.failure_count == 2 and again.held_until > policy.held_until
 
     settings.SANDBOX_PROVIDER_URL = sandbox_process.url
-    settings.PROVIDER_ALLOWED_NETWORKS = [ipaddress.ip_network("127.0.0.0/8")]
+    settings.PROVIDER_ALLOWED_NETWORKS = parse_openings("127.0.0.0/8")
     sandbox_process.reset()
     start_once(again.held_until)
     policy = KindPolicy.objects.get()

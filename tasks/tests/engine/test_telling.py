@@ -4,6 +4,7 @@ import pytest
 
 from delivery import events
 from delivery.models import Event
+from delivery.policy import catalogue
 from kernel.models import AuditEntry
 from tasks.engine import announcements, clock, lifecycle
 from tasks.engine.unit_of_work import UnitOfWork
@@ -45,7 +46,7 @@ def test_a_task_whose_event_cannot_be_written_can_be_cancelled(make_task):
 
 def test_a_batch_whose_event_cannot_be_written_is_complete_all_the_same(make_batch):
     batch = make_batch(State.QUEUED)
-    uid = announcements._uid(batch, announcements.BATCH_COMPLETED, 1)
+    uid = announcements._uid(batch, catalogue.BATCH_COMPLETED, 1)
     events.record("order.paid", {"not": "ours"}, uid=uid)
     lifecycle.cancel_batch(batch.pk, actor="me", reason="")
     batch.refresh_from_db()

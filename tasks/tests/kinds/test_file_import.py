@@ -47,6 +47,9 @@ def test_json_lines_are_inputs_or_items():
         (b"trade,place,trade\na,b,c\n", [(1, "trade")]),
         (b"trade,place\na,b,c\n", [(2, "")]),
         (b'trade,place\n"a\nb",\n', [(3, "place")]),
+        (b'trade,place\na,b\n"c"d,e\n', [(3, "")]),
+        (b'trade,place\na,b\nc,"d\n', [(3, "")]),
+        (b"trade,place,limit\na,b,nan\nc,d,1_0\ne,f,\xd9\xa1\n", [(2, "limit"), (3, "limit"), (4, "limit")]),
         (b"trade,place\n", [(0, "")]),
         (b"", [(0, "")]),
         ("trade,place\na,b\nZürich,x\n".encode("latin-1"), [(3, "")]),
@@ -71,3 +74,11 @@ def test_wrong_json_lines_are_named(content, line):
 def test_too_many_rows_are_refused():
     with pytest.raises(BadFile, match="10000"):
         items_from(b"trade,place\n" + b"a,b\n" * 10_001, SEARCH)
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-Infinity", "1e999", "4_0", "\u0664", "0x1", "9" * 400])
+def test_what_json_would_not_call_a_number_is_none_in_csv(text):
+    content = f"business.name,business.rating\nBar,{text}\n".encode()
+    with pytest.raises(BadFile) as refused:
+        items_from(content, kinds.get("scoring"))
+    assert [(row.line, row.field) for row in refused.value.errors] == [(2, "business.rating")]

@@ -27,6 +27,9 @@ def errors_of(kind: str, given: object) -> list[tuple[str, str]]:
         ("map_search", {"trade": "a", "place": "b", "limit": True}, [("limit", "wrong_type")]),
         ("map_search", {"trade": "a", "place": "b", "limit": "5"}, [("limit", "wrong_type")]),
         ("map_search", {"trade": "a", "place": "b", "country": "NOR"}, [("country", "bad_format")]),
+        ("map_search", {"trade": "a", "place": "b", "country": "NO\n"}, [("country", "bad_format")]),
+        ("email_generation", {"business": BUSINESS, "language": "no\n"}, [("language", "bad_format")]),
+        ("batch_report", {"batch": "12\n"}, [("batch", "bad_format")]),
         ("map_search", {"trade": "a", "place": "b", "x": 1, "y": 2}, [("x", "unknown_field"), ("y", "unknown_field")]),
         ("map_search", {"trade": "a\x00", "place": "b"}, [("trade", "bad_character")]),
         ("map_search", {"trade": "a\ud800", "place": "b"}, [("trade", "bad_character")]),
@@ -56,7 +59,7 @@ def test_a_csv_row_becomes_an_input() -> None:
 
 
 def test_unknown_kind_says_which_there_are() -> None:
-    with pytest.raises(UnknownKind, match="map_search, email_generation, scoring, batch_report"):
+    with pytest.raises(UnknownKind, match=", ".join(kinds.KINDS)):
         kinds.get("nonsense")
 
 

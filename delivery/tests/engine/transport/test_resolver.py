@@ -282,9 +282,9 @@ def test_the_pinned_address_is_followed_when_the_name_moves():
 
 def test_libcurls_own_resolver_meets_the_socket_guard():
     """The second line: were a pin lost, the address that libcurl finds by itself is judged before it is dialled."""
-    names = names_of(lambda host: ["127.0.0.1"])
+    names = names_of(lambda host: ["8.8.8.8"])
     with serving(answering(hostile.OK)) as server, flying(names, allowed_networks=()) as transfers:
-        transfers._pinned[("localhost", server.port)] = ("127.0.0.1",)
+        transfers._pinned[("localhost", server.port)] = ("8.8.8.8",)
         transfers.add(Request(server.url(host="localhost"), timeout_ms=2000))
         result = land(transfers)[0]
         assert server.connections == 0

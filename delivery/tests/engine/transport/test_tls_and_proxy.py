@@ -196,10 +196,10 @@ def test_the_guard_stands_in_front_of_the_proxy():
 )
 def test_whose_fault_a_proxys_refusal_is(status, failure):
     with serving(tunnel(response(status))) as proxy:
-        assert fly("http://127.0.0.1:9/", proxy_url=proxy.url()).failure is failure
+        assert fly("http://127.0.0.1:2/", proxy_url=proxy.url()).failure is failure
 
 
 def test_a_proxy_that_is_down_is_our_own_fault():
     with serving(tunnel()) as proxy:
         url = proxy.url()
-    assert fly("http://127.0.0.1:9/", proxy_url=url).failure is Failure.OWN_FAULT
+    assert fly("http://127.0.0.1:2/", proxy_url=url).failure is Failure.OWN_FAULT
