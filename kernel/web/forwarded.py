@@ -30,4 +30,4 @@ def _is_a_proxys(header: tuple[bytes, bytes]) -> bool:
 
 def _comes_through_proxy(scope: MutableMapping[str, Any]) -> bool:
     client = scope.get("client")
-    return bool(client) and is_trusted_proxy(str(client[0]))
+    return client is not None and is_trusted_proxy(str(client[0]))
