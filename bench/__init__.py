@@ -126,7 +126,9 @@ def topology(external: Mapping[str, str] | None = None, **postgres_settings: str
     """
     found = venv.ensure(venv.RUNTIME, lambda text: print(text, flush=True))
     with scratch.data_folder() as data:
-        with running(data, plan(data, found, external or {}, settings={**DURABLE, **postgres_settings})) as servers:
+        with running(
+            data, plan(data, found, external or {}, settings={**DURABLE, **postgres_settings}, rights="SUPERUSER")
+        ) as servers:
             made = Topology(data, servers)
             try:
                 yield made

@@ -50,10 +50,11 @@ def _refuse_unsafe_production() -> None:
 
 def _readers() -> list[Callable[[], object]]:
     """How each variable with a form of its own is read further down, where the first fault would be the only one."""
-    networks = [variable.name for variable in env.VARIABLES if variable.name.endswith(("_NETWORKS", "TRUSTED_PROXIES"))]
     numbers = [variable.name for variable in env.VARIABLES if variable.default.isdigit() and len(variable.default) > 1]
     return [
-        *(partial(_networks, name) for name in networks),
+        partial(_networks, "TRUSTED_PROXIES"),
+        partial(_openings, "DELIVERY_ALLOWED_NETWORKS"),
+        _provider_openings,
         *(partial(env.read_int, name) for name in numbers),
         partial(env.read_bool, "SECURE_COOKIES"),
         partial(_database, env.read("DATABASE_URL") or "postgresql://"),
@@ -65,6 +66,23 @@ def _networks(name: str) -> list[Network]:
         return list(parse_networks(env.read_list(name)))
     except ValueError as error:
         raise ImproperlyConfigured(f"{name} must list networks such as 10.0.0.0/8: {error}.") from error
+
+
+def _openings(name: str) -> list[Opening]:
+    try:
+        return list(parse_openings(env.read_list(name)))
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} must list networks: {error}.") from error
+
+
+def _provider_openings() -> list[Opening]:
+    found = _openings("PROVIDER_ALLOWED_NETWORKS")
+    if any(opening.who != OPERATORS for opening in found):
+        raise ImproperlyConfigured(
+            "PROVIDER_ALLOWED_NETWORKS takes no subscriber@: providers are called for the operators, whosoever the"
+            " task is."
+        )
+    return found
 
 
 def _database(url: str) -> dict:
@@ -205,13 +223,6 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # the largest body of all; most 
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000  # a selection of ten thousand rows in the admin
 
 
-def _openings(name: str) -> list[Opening]:
-    try:
-        return list(parse_openings(env.read_list(name)))
-    except ValueError as error:
-        raise ImproperlyConfigured(f"{name} must list networks: {error}.") from error
-
-
 TRUSTED_PROXIES = _networks("TRUSTED_PROXIES")
 if TRUSTED_PROXIES:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
@@ -319,11 +330,7 @@ DEAD_LETTER_RETENTION_DAYS = max(14, env.read_int("DEAD_LETTER_RETENTION_DAYS"))
 HELD_TOO_LONG_DAYS = 14
 
 # Providers and inbound
-PROVIDER_ALLOWED_NETWORKS = _openings("PROVIDER_ALLOWED_NETWORKS")
-if any(opening.who != OPERATORS for opening in PROVIDER_ALLOWED_NETWORKS):
-    raise ImproperlyConfigured(
-        "PROVIDER_ALLOWED_NETWORKS takes no subscriber@: providers are called for the operators, whosoever the task is."
-    )
+PROVIDER_ALLOWED_NETWORKS = _provider_openings()
 INBOUND_MAX_BYTES = env.read_int("INBOUND_MAX_BYTES")
 INBOUND_REFUSED_BYTES_A_DAY = env.read_int("INBOUND_REFUSED_BYTES_A_DAY")
 INBOUND_REFUSED_RETENTION_DAYS = min(env.read_int("INBOUND_REFUSED_RETENTION_DAYS"), EVENT_RETENTION_DAYS)

@@ -31,7 +31,7 @@ def write_files(data: Data, addresses: Addresses, product: Mapping[str, str]) ->
 
 
 def banner(data: Data, addresses: Addresses, product: Mapping[str, str], seconds: float) -> str:
-    """The URL, the login, and what to try next."""
+    """The URL, where the login is, and what to try next. Never a secret: these words end up in logs and recordings."""
     manage = (
         "./manage.py" if data.folder == ROOT / "var" else f"ROUNDTRIP_DATA={shlex.quote(str(data.folder))} ./manage.py"
     )
@@ -45,7 +45,7 @@ def banner(data: Data, addresses: Addresses, product: Mapping[str, str], seconds
         [
             "",
             f"Roundtrip is up at {addresses.url} (after {seconds:.1f} s)",
-            f"  login    {product['DEMO_ADMIN_USERNAME']} / {product['DEMO_ADMIN_PASSWORD']}",
+            f"  login    {product['DEMO_ADMIN_USERNAME']}; the password is in {_short(data.demo)} (admin_password)",
             f"  API key  in {_short(data.demo)} (api_key)",
             f"  API      {addresses.url}/api/v1/docs/",
             f"  logs     {_short(data.log)}/",

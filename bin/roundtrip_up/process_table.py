@@ -15,6 +15,8 @@ from roundtrip_up.process import Program
 # WhiteNoise on a folder for collected files (the demo serves them from where they are).
 NOISY = ("django.forms.fields", "celery.platforms", "django.core.handlers.base")
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+# What only the preparation of the demo and the sandbox need: no process that talks to strangers holds it.
+OF_PREPARATION = ("DEMO_", "SANDBOX_RECEIVER_SECRETS")
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,16 @@ def environment(product: Mapping[str, str], environ: Mapping[str, str]) -> dict[
     }
 
 
+def only(env: Mapping[str, str], withheld: tuple[str, ...]) -> dict[str, str]:
+    """An environment without the product's variables (`NAME_FILE` included) whose names begin so, whoever set them."""
+    known = declared()
+    return {
+        name: value
+        for name, value in env.items()
+        if not ((bare := name.removesuffix("_FILE")).startswith(withheld) and (bare in known or bare in OF_PREPARATION))
+    }
+
+
 def programs(python: Path, addresses: Addresses, workers: int, env: dict[str, str]) -> list[Program]:
     """Every process of the product but the sandbox, the slowest to start first."""
     web = (
@@ -115,7 +127,7 @@ def programs(python: Path, addresses: Addresses, workers: int, env: dict[str, st
         _python(python, "web", web, env),
         *(delivery_worker(python, number, env) for number in range(1, workers + 1)),
         _worker(python, "worker-tasks", "tasks,default", 4, env),
-        _python(python, "beat", beat, env),
+        _python(python, "beat", beat, only(env, ("MASTER_KEYS",))),
     ]
 
 
@@ -127,7 +139,8 @@ def delivery_worker(python: Path, number: int, env: dict[str, str]) -> Program:
 def sandbox(python: Path, addresses: Addresses, env: dict[str, str]) -> Program:
     """The simulated provider and the sample receiver; stopped after the workers, who may still be talking to it."""
     argv = (str(python), "-m", "sandbox", "--host", HOST, "--port", str(addresses.sandbox))
-    return Program("sandbox", argv, env=env, cwd=ROOT, grace_seconds=5.0, rank=10)
+    told = only(env, tuple(name for name in declared() if not name.startswith("SANDBOX_")))
+    return Program("sandbox", argv, env=told, cwd=ROOT, grace_seconds=5.0, rank=10)
 
 
 def _worker(python: Path, name: str, queues: str, threads: int, env: dict[str, str]) -> Program:
@@ -150,4 +163,4 @@ def _worker(python: Path, name: str, queues: str, threads: int, env: dict[str, s
 
 
 def _python(python: Path, name: str, module: tuple[str, ...], env: dict[str, str]) -> Program:
-    return Program(name, (str(python), "-m", *module), env=env, cwd=ROOT, grace_seconds=25.0)
+    return Program(name, (str(python), "-m", *module), env=only(env, OF_PREPARATION), cwd=ROOT, grace_seconds=25.0)

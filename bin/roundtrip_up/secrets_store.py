@@ -1,6 +1,6 @@
 """What one data folder keeps for itself: its secrets, made at random once, and the ports it used last.
 
-Nothing here is ever printed but the demo login, and nothing is the same in two data folders.
+Nothing here is ever printed, and nothing is the same in two data folders.
 """
 
 import base64
@@ -16,6 +16,7 @@ from roundtrip_up.refusal import Refusal
 MAKERS: dict[str, Callable[[], str]] = {
     "instance": lambda: secrets.token_hex(8),
     "database_password": lambda: secrets.token_hex(24),
+    "database_superuser_password": lambda: secrets.token_hex(24),  # known to bin/up alone
     "broker_password": lambda: secrets.token_hex(24),
     # Production refuses keys that begin so (config/settings.py).
     "secret_key": lambda: "demo-" + secrets.token_urlsafe(48),

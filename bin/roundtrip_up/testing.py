@@ -28,7 +28,10 @@ def test(topology: str, pytest_arguments: list[str]) -> int:
     try:
         if topology == "external":
             return _pytest(found, pytest_arguments, {**_external(os.environ), TOPOLOGY: topology})
-        with scratch.data_folder() as data, running(data, plan(data, found, {}, settings=FORGETFUL)) as servers:
+        with (
+            scratch.data_folder() as data,
+            running(data, plan(data, found, {}, settings=FORGETFUL, rights="CREATEDB")) as servers,
+        ):
             return _pytest(found, pytest_arguments, servers.urls)
     finally:
         scratch.clear_outside()  # of the systems that tests started in pytest's folders

@@ -166,6 +166,7 @@ def _pip(python: Path, requirements: Path, say: Say) -> tuple[int, str]:
         "install",
         "--disable-pip-version-check",
         "--no-input",
+        "--require-hashes",
         "-r",
         str(requirements),
     ]

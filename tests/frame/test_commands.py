@@ -198,3 +198,41 @@ def test_a_reader_who_has_enough_is_no_fault(command):
     finally:
         os.close(writer)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+def environments(tmp_path, environ=None):
+    """What each process of bin/up is given, by its name."""
+    environ = {"PATH": "/bin", **(environ or {})}
+    addresses = process_table.Addresses(8000, 21000)
+    urls = {"DATABASE_URL": "postgresql://d", "CELERY_BROKER_URL": "redis://b", "CHANNEL_LAYER_URL": "redis://c"}
+    product = process_table.settings(addresses, secrets_of(open_data(tmp_path / "data")), urls, environ)
+    env = process_table.environment(product, environ)
+    table = process_table.programs(Path("python"), addresses, 1, env)
+    return {program.name: program.env for program in [*table, process_table.sandbox(Path("python"), addresses, env)]}
+
+
+def test_the_sandbox_is_told_its_own_variables_and_no_secret_of_the_product(tmp_path):
+    told = environments(tmp_path, {"SECRET_KEY_FILE": "/run/key", "MASTER_KEYS": "theirs", "LANG": "C"})["sandbox"]
+    assert {name for name in told if name in process_table.declared()} == {
+        "SANDBOX_PROVIDER_URL", "SANDBOX_RECEIVER_URL", "SANDBOX_PROVIDER_KEY", "SANDBOX_WEBHOOK_SECRET",
+    } | {"SANDBOX_RECEIVER_SECRETS"} & process_table.declared()  # fmt: skip
+    assert "SANDBOX_RECEIVER_SECRETS" in told and "SECRET_KEY_FILE" not in told
+    assert (told["PATH"], told["LANG"]) == ("/bin", "C")
+
+
+def test_no_process_holds_the_demos_login_and_beat_no_master_key(tmp_path):
+    told = environments(tmp_path)
+    assert set(told) == {"web", "worker-delivery-1", "worker-tasks", "beat", "sandbox"}
+    assert not [name for env in told.values() for name in env if name.startswith("DEMO_")]
+    assert {name for name, env in told.items() if "MASTER_KEYS" in env} == {"web", "worker-delivery-1", "worker-tasks"}
+    assert {name for name, env in told.items() if "DATABASE_URL" not in env} == {"sandbox"}
+    assert {name for name, env in told.items() if "SANDBOX_RECEIVER_SECRETS" in env} == {"sandbox"}
+
+
+def test_the_end_of_the_start_says_where_the_password_is_and_never_what_it_is(tmp_path):
+    data = open_data(tmp_path / "data")
+    kept, addresses = secrets_of(data), process_table.Addresses(8000, 21000)
+    product = process_table.settings(addresses, kept, {"DATABASE_URL": "d", "CELERY_BROKER_URL": "b"}, {})
+    words = demo.banner(data, addresses, product, 1.0)
+    assert f"login    demo; the password is in {data.demo} (admin_password)" in words
+    assert not [name for name, secret in kept.items() if name != "admin_username" and secret in words]

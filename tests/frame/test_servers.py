@@ -183,3 +183,48 @@ def test_a_closed_folder_stays_closed_and_the_servers_live_elsewhere(tmp_path, p
     finally:
         with contextlib.suppress(OSError):
             shutil.rmtree(elsewhere)
+
+
+def superuser_of(run: servers.Running, password: str = "") -> str:
+    server = run.servers.embedded[0]
+    secret = password or server.superuser_password
+    return run.urls["DATABASE_URL"].replace(f"roundtrip_app:{server.password}", f"roundtrip:{secret}")
+
+
+def test_the_product_owns_its_database_and_may_do_nothing_beyond_it(running):
+    with psycopg.connect(running.urls["DATABASE_URL"], autocommit=True) as connection:
+        rights = connection.execute(
+            "SELECT rolsuper, rolcreaterole, rolcreatedb, rolreplication, rolbypassrls FROM pg_roles"
+            " WHERE rolname = current_user"
+        ).fetchone()
+        assert rights == (False,) * 5
+        connection.execute("CREATE TABLE ours (id int); DROP TABLE ours")
+        for forbidden in (
+            "COPY (SELECT 1) TO PROGRAM 'true'",
+            "SELECT pg_read_file('PG_VERSION')",
+            "CREATE DATABASE x",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(forbidden)
+
+
+def test_a_data_folder_whose_product_was_the_superuser_is_handed_over_at_the_next_start(running):
+    server = running.servers.embedded[0]
+    with psycopg.connect(superuser_of(running), autocommit=True) as before:
+        before.execute("ALTER DATABASE roundtrip OWNER TO roundtrip")
+        before.execute("DROP OWNED BY roundtrip_app")
+        before.execute("DROP ROLE roundtrip_app")
+        before.execute("CREATE TABLE old (id bigint GENERATED ALWAYS AS IDENTITY, day date) PARTITION BY RANGE (day)")
+        before.execute("CREATE TABLE old_1 PARTITION OF old FOR VALUES FROM ('2026-01-01') TO ('2027-01-01')")
+        before.execute("CREATE VIEW seen AS SELECT id FROM old")
+        before.execute("CREATE FUNCTION one() RETURNS int LANGUAGE sql AS 'SELECT 1'")
+        before.execute("INSERT INTO old (day) VALUES ('2026-05-05')")
+        before.execute(f"ALTER ROLE roundtrip PASSWORD '{server.password}'")
+    server.after_ready()
+    server.after_ready()  # and every start after that changes nothing
+    with psycopg.connect(running.urls["DATABASE_URL"], autocommit=True) as connection:
+        assert connection.execute("SELECT count(*) FROM seen").fetchone() == (1,)
+        connection.execute("ALTER TABLE old ADD COLUMN n int; ALTER TABLE old_1 SET (fillfactor = 90)")
+        connection.execute("DROP VIEW seen; DROP FUNCTION one; DROP TABLE old")
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        psycopg.connect(superuser_of(running, server.password))

@@ -84,7 +84,10 @@ def _servers() -> Iterator[None]:
     from roundtrip_up.embedded.servers import plan, running
 
     found = venv.ensure(venv.DEVELOPMENT, lambda text: print(text, flush=True))
-    with scratch.data_folder() as data, running(data, plan(data, found, {}, settings=FORGETFUL)) as servers:
+    with (
+        scratch.data_folder() as data,
+        running(data, plan(data, found, {}, settings=FORGETFUL, rights="CREATEDB")) as servers,
+    ):
         os.environ.update(servers.urls)
         yield
 

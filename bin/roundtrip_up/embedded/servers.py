@@ -35,9 +35,16 @@ class Servers:
 
 
 def plan(
-    data: Data, venv: Venv, environ: Mapping[str, str], *, web_port: int = 0, settings: Mapping[str, str] = DURABLE
+    data: Data,
+    venv: Venv,
+    environ: Mapping[str, str],
+    *,
+    web_port: int = 0,
+    settings: Mapping[str, str] = DURABLE,
+    rights: str = "NOCREATEDB",
 ) -> Servers:
-    """Choose servers, ports and URLs; starts nothing."""
+    """Choose servers, ports and URLs; starts nothing. `rights` of the database role: tests make databases, benchmarks
+    also switch triggers off."""
     kept = secrets_of(data)
     urls = {
         name: environ[name] for name in ("DATABASE_URL", "CELERY_BROKER_URL", "CHANNEL_LAYER_URL") if environ.get(name)
@@ -48,7 +55,13 @@ def plan(
     port = remembered(data, ("postgres", "valkey"), avoid=web_port)
     embedded: list[Postgres | Valkey] = []
     if "DATABASE_URL" not in urls:
-        postgres = Postgres(where, port["postgres"], kept["database_password"], settings)
+        postgres = Postgres(
+            where,
+            port["postgres"],
+            (kept["database_superuser_password"], kept["database_password"]),
+            settings,
+            rights,
+        )
         urls["DATABASE_URL"] = postgres.url
         embedded.append(postgres)
     if "CELERY_BROKER_URL" not in urls or "CHANNEL_LAYER_URL" not in urls:
