@@ -5,7 +5,7 @@ from celery import shared_task
 from console.alerts import evaluate
 from console.health import heartbeat
 from console.wake import RUN_OPERATIONS
-from kernel import clock
+from kernel import clock, steps
 
 
 @shared_task(name="console.evaluate_alerts", ignore_result=True)
@@ -22,4 +22,4 @@ def beat_heartbeat() -> None:
 def run_operations() -> None:
     from console.operations import engine
 
-    engine.run_due()
+    steps.guarded("console: operations", engine.run_due)

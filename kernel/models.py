@@ -81,3 +81,16 @@ class AuditEntry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.actor}: {self.verb} {self.subject}"
+
+
+class BrokenStep(models.Model):
+    """A step of a sweep that has failed since its last good run; see `kernel.steps`. Never the error's text."""
+
+    name = models.CharField(max_length=100, primary_key=True)
+    error = models.CharField(max_length=100, help_text="The class of the last error.")
+    count = models.PositiveIntegerField(default=1, db_default=1)
+    since = models.DateTimeField()
+    last_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.name

@@ -6,11 +6,10 @@ A process runs each of them at most once at a time: a wake-up that comes meanwhi
 import threading
 from collections.abc import Callable
 
-import structlog
 from celery import shared_task
 from celery.worker import state as worker_state
-from django.db import InterfaceError, OperationalError
 
+from kernel import steps
 from tasks import kinds, schedules
 from tasks.engine import clock, execution, lifecycle, rescue, wake
 from tasks.engine.worker_loop import Stream, run_streams
@@ -19,8 +18,6 @@ from tasks.models import Task
 from tasks.states import State
 
 BUDGET_SECONDS = 25.0
-
-log = structlog.get_logger(__name__)
 
 
 @shared_task(name=wake.START, ignore_result=True)
@@ -44,12 +41,12 @@ def run_internal() -> None:
 @shared_task(name="tasks.poll", ignore_result=True)
 def poll() -> None:
     """The minute's round over all providers."""
-    _alone("poll", lambda: reconcile.reconcile(clock.now()))
+    _alone("poll", lambda: steps.guarded("tasks: poll", lambda: reconcile.reconcile(clock.now())))
 
 
 @shared_task(name="tasks.tick_schedules", ignore_result=True)
 def tick_schedules() -> None:
-    _alone("tick_schedules", lambda: schedules.tick(clock.now()))
+    _alone("tick_schedules", lambda: steps.guarded("tasks: schedules", lambda: schedules.tick(clock.now())))
 
 
 @shared_task(name=wake.SWEEP, ignore_result=True)
@@ -60,25 +57,15 @@ def sweep() -> None:
 
 def sweep_once() -> None:
     now = clock.now()
-    steps: dict[str, Callable[[], object]] = {
+    all_of_them: dict[str, Callable[[], object]] = {
         "promote": lambda: lifecycle.promote_due(now),
         "rescue": lambda: rescue.expired_leases(now),
         "adopt": lambda: adoption.adopt(now),
         "cancel": lambda: _serve("cancel", cancel_streams()),
         "wake": lambda: [wake.publish(name) for name in due_workers()],
     }
-    for name, step in steps.items():
-        _guarded(name, step)
-
-
-def _guarded(name: str, step: Callable[[], object]) -> None:
-    """A step that breaks keeps no other from its work; without a database none can work."""
-    try:
-        step()
-    except (OperationalError, InterfaceError):
-        raise
-    except Exception as error:
-        log.exception("sweep_step_broke", step=name, error=type(error).__name__)
+    for name, step in all_of_them.items():
+        steps.guarded(f"tasks: {name}", step)
 
 
 def due_workers() -> list[str]:

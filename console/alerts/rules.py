@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import Count, Max, Min, OuterRef, Q, Subquery
 from django.urls import reverse
 
-from console.alerts import schedule_rules
+from console.alerts import schedule_rules, steps
 from console.alerts.findings import Finding
 from console.health import checks, database, heartbeat
 from console.models import Heartbeat
@@ -316,6 +316,7 @@ RULES: dict[str, tuple[Callable[[datetime], list[Finding]], ...]] = {
     "endpoint_held": (endpoints_in_need,),
     "own_fault": (own_faults_in_a_row,),
     "held_snapshot": (held_snapshots,),
+    "step_broke": (steps.broken,),
     "schedule_row_unusable": (schedule_rules.unusable,),
     "schedule_row_missing": (schedule_rules.missing,),
     "webhooks_silent": (silent_webhooks,),

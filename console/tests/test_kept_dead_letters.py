@@ -37,9 +37,9 @@ def test_deleting_the_endpoint_ends_the_alert_of_its_dead_letters():
     assert _alerts() == []
 
 
-def test_they_raise_no_badge(kept):
+def test_they_raise_no_badge(kept, operator):
     badges._kept.clear()
-    assert badges.dead_letters() is None
+    assert badges.dead_letters(operator) is None
 
 
 @pytest.mark.parametrize("asked", [{"all": True}, {"endpoint": None}])

@@ -13,6 +13,7 @@ from typing import Any
 
 from django.db import OperationalError, connection
 from django.db.backends.signals import connection_created
+from psycopg.pq import TransactionStatus
 
 QUERY_CANCELED = "57014"
 KEPT_SECONDS = 60  # an own connection that is used is renewed after so long
@@ -83,7 +84,8 @@ def _set(own: Any, milliseconds: int) -> None:
     known, in_transaction = getattr(raw, _MARK, (0, False))
     if known == milliseconds and not (in_transaction and not own.in_atomic_block):
         return
-    if own.needs_rollback or own.closed_in_transaction:
+    is_broken = raw.info.transaction_status == TransactionStatus.INERROR  # it takes a rollback and nothing else
+    if is_broken or own.needs_rollback or own.closed_in_transaction:
         return
     with own.wrap_database_errors:
         raw.execute(f"SET statement_timeout = {milliseconds:d}")

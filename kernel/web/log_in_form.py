@@ -18,6 +18,7 @@ class LogInForm(AuthenticationForm):
             return super().clean()
         minutes = log_in.begin(username, self.request)
         if minutes:
+            self.request.throttled_minutes = minutes  # the answer becomes a 429: `kernel.web.refusals`
             raise ValidationError(
                 f"Too many attempts for this account or from your address. Try again in {minutes} min.",
                 code="throttled",

@@ -1,4 +1,6 @@
-"""One log line for each 401 and 403: the caller's address and who they are, or say they are. Never a URL or a secret.
+"""What an answer that refuses says beside its words: its status, and a line in the log.
+
+One line for each 401 and 403: the caller's address and who they are, or say they are. Never a URL or a secret.
 
 Inbound webhooks count their refusals by source and reason themselves; a line for each would fill the disk.
 """
@@ -36,13 +38,23 @@ class LogRefusalsMiddleware:
         if self.is_async:
             return self._acall(request)
         response: HttpResponse = self.get_response(request)  # type: ignore[assignment]
+        _throttled(request, response)
         _tell(request, response)
         return response
 
     async def _acall(self, request: HttpRequest) -> HttpResponse:
         response = await self.get_response(request)  # type: ignore[misc]
+        _throttled(request, response)
         _tell(request, response)
         return response
+
+
+def _throttled(request: HttpRequest, response: HttpResponse) -> None:
+    """The log-in page with its words, as what it is: a form has no say in the status of its page."""
+    minutes = getattr(request, "throttled_minutes", 0)
+    if minutes:
+        response.status_code = 429
+        response.headers["Retry-After"] = str(minutes * 60)
 
 
 def _tell(request: HttpRequest, response: HttpResponse) -> None:

@@ -7,12 +7,14 @@ next poll is set before it is asked about, so a crash makes a later poll, never 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import structlog
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Count, Max, Q
 
+from kernel import steps
 from tasks import providers
 from tasks.engine import lifecycle
 from tasks.engine.unit_of_work import UnitOfWork
@@ -59,13 +61,9 @@ def reconcile(now: datetime, *, dry_run: bool = False, force: bool = False) -> R
         if provider is None:
             report.unreachable[name] = "not configured"
             continue
-        try:
-            _round(provider, now, report, dry_run=dry_run, everything=force or dry_run)
-        except (OperationalError, InterfaceError):
-            raise
-        except Exception as error:
+        look = partial(_round, provider, now, report, dry_run=dry_run, everything=force or dry_run)
+        if not steps.guarded(f"tasks: poll of {name}", look):
             report.unreachable[name] = "poll_broke"
-            log.exception("poll_broke", provider=name, error=type(error).__name__)
     if not dry_run:
         report.timed_out = time_out(now)
     log.info("reconciled", **{k: v for k, v in report.shown().items() if isinstance(v, int) and v})

@@ -71,9 +71,10 @@ def test_an_account_that_is_guessed_at_is_closed_for_a_while_and_says_so():
     for number in range(MOST_PER_ACCOUNT):
         post("ada", "wrong", f"203.0.113.{number}")
     seen_connections.clear()
-    answer = post(" ADA", RIGHT, "203.0.113.99").content.decode()
-    assert "Too many attempts" in answer
-    assert "Try again in 15 min." in answer
+    answer = post(" ADA", RIGHT, "203.0.113.99")
+    assert (answer.status_code, answer["Retry-After"]) == (429, "900")
+    assert "Too many attempts" in answer.content.decode()
+    assert "Try again in 15 min." in answer.content.decode()
     assert not seen_connections
 
 
