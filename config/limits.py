@@ -11,7 +11,7 @@ from typing import Any
 
 from django.conf import settings
 
-from config import asgi
+from config import asgi, connections
 from config.environment import VARIABLES
 from config.server import BoundedProtocol as Server
 from console.health import heartbeat, schedule
@@ -103,6 +103,8 @@ SECTIONS: tuple[Section, ...] = (
     Section(
         "Web server",
         (
+            Limit("connections of a process", f"{count(connections.MOST)}, and {connections.OTHER_FILES} fewer than it may open files", "503, closed"),
+            Limit("connections from one address (a trusted proxy's are not counted)", count(connections.MOST_OF_ADDRESS), "503, closed"),
             Limit("head of a request, with trailers", size(Server.MAX_HEAD_BYTES), "431, connection closed"),
             Limit("header fields", count(Server.MAX_HEADERS), "431, connection closed"),
             Limit("time for the head", time(Server.HEAD_SECONDS), "408, connection closed"),

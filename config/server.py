@@ -1,4 +1,5 @@
-"""The HTTP protocol of the web server we ship: uvicorn's, with an end to long heads, silence, drips and not reading.
+"""The HTTP protocol of the web server we ship: uvicorn's, with an end to long heads, silence, drips and not reading,
+and to connections without number.
 
 Started by `uvicorn --http config.server:BoundedProtocol`. uvicorn on httptools has no such limits itself: it keeps a
 head of any length in memory, and a socket that says nothing for ever.
@@ -8,6 +9,8 @@ from asyncio import TimerHandle
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from config.connections import Connections
 
 TICK_SECONDS = 1.0
 
@@ -22,6 +25,7 @@ class BoundedProtocol(HttpToolsProtocol):
     HEAD_SECONDS = 15.0  # from the connection, or the first byte of a later request, to the end of the head
     BODY_SECONDS = 20.0  # a body may take so long, and a second more for each
     BODY_BYTES_PER_SECOND = 1024
+    CONNECTIONS = Connections()
     STALL_SECONDS = 60.0  # in which a reader who keeps us waiting takes at least as much
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -34,16 +38,22 @@ class BoundedProtocol(HttpToolsProtocol):
         self._body_bytes = 0
         self._body_seconds = 0.0
         self._is_too_much = False
+        self._peer = ""
 
     # The line
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._await_head()
+        self._peer = (transport.get_extra_info("peername") or [""])[0]
+        if self.CONNECTIONS.come(self._peer):
+            self._await_head()
+        else:
+            self._refuse(503, "Too many connections.")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._rest()
         self._reads_again()
+        self.CONNECTIONS.go(self._peer)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -55,7 +65,9 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(431, "The head of the request is too large.")
 
     def handle_websocket_upgrade(self) -> None:
+        """From here on the connection is another protocol's, which has bounds of its own and tells us of no end."""
         self._rest()
+        self.CONNECTIONS.go(self._peer)
         super().handle_websocket_upgrade()
 
     def send_400_response(self, msg: str) -> None:

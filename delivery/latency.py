@@ -32,6 +32,7 @@ OFTEN_MOST = 10_000  # an endpoint with more samples is measured every ten minut
 SELDOM = timedelta(minutes=10)
 WINDOW = timedelta(hours=24)
 SLOW_P95_MS, SLOW_LEAST_SAMPLES = 2_000.0, 20
+LATELY = timedelta(hours=1)
 SHARES = (0.5, 0.95, 0.99)
 # Whatever never reached the receiver says nothing about its speed.
 NOT_MEASURED = frozenset({"rescued", "own_fault", "blocked", "poison"})
@@ -209,7 +210,7 @@ def _store(endpoint_id: int, last: datetime | None, now: datetime) -> None:
     measured = measure(endpoint_id, now - WINDOW, now)
     day_before = measure_by_histogram(endpoint_id, now - 2 * WINDOW, now - WINDOW)
     p95 = measured.of("p95")
-    is_slow = p95 is not None and p95 > SLOW_P95_MS and measured.sample_count >= SLOW_LEAST_SAMPLES
+    is_slow = _is_slow(measured) and not _is_cured(endpoint_id, now)
     was_slow = EndpointHealth.objects.filter(pk=endpoint_id, is_slow=True).exists()
     EndpointHealth.objects.filter(pk=endpoint_id).update(
         p50_ms=measured.of("p50"),
@@ -225,6 +226,18 @@ def _store(endpoint_id: int, last: datetime | None, now: datetime) -> None:
         host = Endpoint.objects.values_list("host", flat=True).get(pk=endpoint_id)
         log.warning("endpoint_slow", endpoint=endpoint_id, host=host, p95_ms=round(p95 or 0))
     touched(f"endpoint:{endpoint_id}")
+
+
+def _is_slow(measured: Measured) -> bool:
+    p95 = measured.of("p95")
+    return p95 is not None and p95 > SLOW_P95_MS and measured.sample_count >= SLOW_LEAST_SAMPLES
+
+
+def _is_cured(endpoint_id: int, now: datetime) -> bool:
+    """Enough answers of the last hour were quick: what was slow before that stays in the day's figure, and no alert."""
+    lately = measure_by_histogram(endpoint_id, now - LATELY, now)
+    p95 = lately.of("p95")
+    return p95 is not None and p95 <= SLOW_P95_MS and lately.sample_count >= SLOW_LEAST_SAMPLES
 
 
 def _had_attempts(endpoint_id: int, since: datetime, until: datetime) -> bool:

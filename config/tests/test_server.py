@@ -1,14 +1,18 @@
 """The server we ship reads no head without end, and keeps no socket that says nothing, drips or does not read."""
 
+import contextlib
 import socket
 import time
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 from websockets.sync.client import connect
 
+from config.connections import Connections, most_by_files
 from config.server import BoundedProtocol
 from config.tests.served import exchange, served
+from kernel.network.addresses import parse_networks
 
 ROOT = Path(__file__).resolve().parents[2]
 LIVENESS_SECONDS = 60
@@ -162,3 +166,64 @@ def test_a_quiet_websocket_stays_open(hasty):
 )
 def test_every_way_to_start_the_web_uses_it(where):
     assert "config.server:BoundedProtocol" in (ROOT / where).read_text()
+
+
+class Crowded(BoundedProtocol):
+    CONNECTIONS = Connections(most=6, most_of_address=3)
+
+
+def wait_until_kept(count):
+    give_up = time.monotonic() + LIVENESS_SECONDS
+    while Crowded.CONNECTIONS._count != count:
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+def test_one_address_has_so_many_connections_and_another_is_let_in():
+    with served(application, http=Crowded) as address, contextlib.ExitStack() as open_lines:
+        for _ in range(3):
+            open_lines.enter_context(socket.create_connection(address))
+        wait_until_kept(3)
+        assert exchange(address, get()).startswith(b"HTTP/1.1 503 ")
+        with socket.create_connection(address, source_address=("127.0.0.2", 0), timeout=60) as other:
+            other.sendall(get())
+            assert other.recv(65536).startswith(b"HTTP/1.1 200 ")
+        open_lines.close()
+        wait_until_kept(0)
+        assert status_of(exchange(address, get())) == 200
+
+
+def test_a_trusted_proxy_may_bring_everybody_up_to_what_the_process_holds(settings):
+    settings.TRUSTED_PROXIES = list(parse_networks(["127.0.0.1/32"]))
+    with served(application, http=Crowded) as address, contextlib.ExitStack() as open_lines:
+        for _ in range(6):
+            open_lines.enter_context(socket.create_connection(address))
+        wait_until_kept(6)
+        assert exchange(address, get()).startswith(b"HTTP/1.1 503 ")
+
+
+def test_what_is_refused_is_logged_once_a_minute():
+    kept = Connections(most=1)
+    with capture_logs() as lines:
+        assert [kept.come("192.0.2.7") for _ in range(5)] == [True, False, False, False, False]
+    assert [line["event"] for line in lines] == ["too_many_connections"]
+    for _ in range(5):
+        kept.go("192.0.2.7")
+    assert kept.come("192.0.2.7")
+
+
+@pytest.mark.parametrize(("files", "most"), [(1_024, 824), (100, 1), (1_000_000, 4_000), (-1, 4_000)])
+def test_there_are_never_more_than_the_process_may_open_files(monkeypatch, files, most):
+    monkeypatch.setattr("config.connections.resource.getrlimit", lambda _which: (files, files))
+    assert most_by_files() == most
+
+
+def test_a_websocket_is_no_longer_counted_here():
+    with served(application, http=Crowded) as address:
+        for _ in range(8):
+            with connect(f"ws://{address[0]}:{address[1]}/") as line:
+                line.send("a")
+                assert line.recv() == "a"
+                assert Crowded.CONNECTIONS._count == 0
+        assert status_of(exchange(address, get())) == 200
+        wait_until_kept(0)

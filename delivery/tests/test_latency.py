@@ -93,6 +93,19 @@ def test_percentiles_are_exact_and_slow_endpoints_are_found(endpoint):
     assert health.is_slow and health.p95_ms == 3000.0
 
 
+@pytest.mark.parametrize(("quick", "is_slow"), [(19, True), (30, False)])
+def test_an_endpoint_that_has_been_quick_for_an_hour_is_slow_no_longer(endpoint, quick, is_slow):
+    now = timezone.now()
+    attempts(endpoint, [3000.0] * 100, now - timedelta(hours=3))
+    latency.refresh(now=now)
+    assert EndpointHealth.objects.get().is_slow
+    later = now + timedelta(minutes=30)
+    attempts(endpoint, [50.0] * quick, later - timedelta(minutes=10))
+    latency.refresh(now=later)
+    health = EndpointHealth.objects.get()
+    assert (health.is_slow, health.p95_ms > 2_000) == (is_slow, True)
+
+
 def test_the_day_before_and_what_left_the_window(endpoint):
     now = timezone.now()
     attempts(endpoint, [100.0] * 50, now - timedelta(hours=30))
