@@ -19,7 +19,7 @@ from console.live import consumers, hub, looks, topics, viewers
 from console.live import shares as live_shares
 from console.operations import filters, plan
 from console.operations import sets as operation_sets
-from delivery import dead_letters, endpoint_rules, endpoint_secrets, latency, replays
+from delivery import dead_letters, endpoint_rules, endpoint_secrets, latency, previews, replays
 from delivery.engine import attempts, claiming, shares, verdicts
 from delivery.engine.transport import handles, messages, resolver
 from delivery.models import Endpoint, Event
@@ -225,6 +225,7 @@ SECTIONS: tuple[Section, ...] = (
             Limit("event types, each", f"{quotas.MAX_EVENT_TYPES:,} of {quotas.MAX_EVENT_TYPE:,} characters", "400 `too_many`, `too_long`"),
             Limit("own delays; own codes to retry", f"{quotas.MAX_DELAYS} and {quotas.MAX_TRANSIENT_CODES}", "400 `too_many`"),
             Limit("CA or client certificate, each", f"{size(quotas.MAX_PEM)}, {quotas.MAX_CERTIFICATES} certificates", "400 `too_long`"),
+            Limit("stored event of a preview", size(previews.MOST_PREVIEWED), "400 `too_large`"),
             Limit("phrases of a body rule", count(endpoint_rules.MAX_PHRASES), "400 `bad_body_rule`"),
             Limit("rendered body of a postback", size(postback.MAX_BODY_BYTES), "reckoned before it is made: a dead letter `too_large`; a preview 400"),
             Limit("template of a postback's body", size(endpoint_rules.MAX_TEMPLATE), "400 `too_long`"),

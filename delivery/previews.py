@@ -14,7 +14,9 @@ from delivery.models import Endpoint, Event
 from delivery.policy import postback
 from delivery.policy.postback import MASK, Template, check_template, masked, render
 from kernel import clock
+from kernel.counting import OctetLength
 
+MOST_PREVIEWED = 1024 * 1024  # bytes of an event; read, it takes ten times as much
 OVERRIDES = ("url", "method", "body_template", "body_content_type", "missing_field", "missing_default")
 
 
@@ -58,7 +60,14 @@ def with_changes(endpoint: Endpoint, changes: dict[str, Any]) -> Endpoint:
 
 
 def envelope_of(event: Event) -> dict[str, Any]:
-    """What a template's fields are looked up in. Raises FieldRefused, as the engine would refuse it."""
+    """What a template's fields are looked up in. Raises FieldRefused, as the engine would refuse it.
+
+    `event` has its payload deferred: one that was stored when events could be large is not read for a preview.
+    """
+    size = Event.objects.filter(pk=event.pk).values_list(OctetLength("payload"), flat=True).get()
+    if size > MOST_PREVIEWED:
+        words = f"This event has {size:,} bytes; up to {MOST_PREVIEWED:,} are previewed. Preview with a smaller one."
+        raise postback.FieldRefused("too_large", "event", words)
     return postback.envelope_of(bytes(event.payload), event.uid)
 
 

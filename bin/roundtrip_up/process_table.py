@@ -89,6 +89,9 @@ def environment(product: Mapping[str, str], environ: Mapping[str, str]) -> dict[
         "DJANGO_SETTINGS_MODULE": "config.settings",
         "PYTHONUNBUFFERED": "1",
         "PYTHONUTF8": "1",
+        # glibc keeps what each thread has freed, large blocks too: with dozens of threads, hundreds of megabytes.
+        "MALLOC_ARENA_MAX": "2",
+        "MALLOC_MMAP_THRESHOLD_": "262144",
         "PYTHONWARNINGS": ",".join(f"ignore::UserWarning:{module}" for module in NOISY),
     }
 

@@ -30,7 +30,7 @@ def test(topology: str, pytest_arguments: list[str]) -> int:
             return _pytest(found, pytest_arguments, {**_external(os.environ), TOPOLOGY: topology})
         with (
             scratch.data_folder() as data,
-            running(data, plan(data, found, {}, settings=FORGETFUL, rights="CREATEDB")) as servers,
+            running(data, plan(data, found, {}, settings=FORGETFUL, rights="NOSUPERUSER CREATEDB")) as servers,
         ):
             return _pytest(found, pytest_arguments, servers.urls)
     finally:

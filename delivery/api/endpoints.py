@@ -217,7 +217,8 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, EndpointVerbs):
         need(request, "delivery.view_payload_event")
         endpoint, asked = self.get_object(), self._valid(PreviewIn)
         if "event" in asked:
-            event = get_object_or_404(Event, pk=asked["event"], subscriber=endpoint.subscriber)
+            lean_event = Event.objects.defer("payload")
+            event = get_object_or_404(lean_event, pk=asked["event"], subscriber=endpoint.subscriber)
             envelope = previews.envelope_of(event)
         else:
             envelope = previews.made_up(asked["type"], asked["data"])

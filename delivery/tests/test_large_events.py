@@ -9,8 +9,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from delivery import events, replays
+from delivery import events, previews, replays
 from delivery.models import Delivery, Event
+from delivery.policy import postback
 from delivery.tests import factories
 
 pytestmark = pytest.mark.django_db
@@ -123,3 +124,15 @@ def test_a_page_or_answer_that_may_not_show_the_payload_does_not_read_it(client,
         answer, reads = reads_of(lambda a=address: client.get(a))
         assert (answer.status_code, reads) == (200, []), address
     assert f"{len(Event.objects.get().payload):,} bytes" in client.get(addresses[0]).content.decode()
+
+
+def test_a_preview_of_one_is_refused_with_the_word_and_reads_nothing():
+    event = large()
+
+    def refused():
+        with pytest.raises(postback.FieldRefused) as caught:
+            previews.envelope_of(Event.objects.defer("payload").get(pk=event.pk))
+        return caught.value
+
+    answer, reads = reads_of(refused)
+    assert (answer.code, reads) == ("too_large", [])

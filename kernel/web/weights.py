@@ -2,7 +2,8 @@
 
 A body of megabytes takes ten times as much while it is parsed, checked and stored. A request is let in with its whole
 body, in the order in which bodies became whole; one that is larger than the budget goes alone. Small ones pass by. What
-a caller sends slowly holds nothing: until it is whole it lies in a file.
+a caller sends slowly holds nothing: until it is whole it lies in a file. It counts until the request has ended, since
+only then is it freed; answers to large bodies are short.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 SMALL_BYTES = 256 * 1024  # such a body is not weighed
-BYTES_AT_ONCE = 16 * 1024 * 1024  # of larger bodies, in one process
+BYTES_AT_ONCE = 8 * 1024 * 1024  # of larger bodies, in one process; parsed and stored they take many times as much
 
 
 class Scale:
@@ -68,7 +69,7 @@ class HeavyBodies:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         load = _Load(self._scale, self._packed_weight if _is_packed(scope) else 0)
         try:
-            await self._app(scope, load.reads(receive), load.sends(send))
+            await self._app(scope, load.reads(receive), send)
         finally:
             load.set_down()
 
@@ -97,14 +98,6 @@ class _Load:
             return message
 
         return read
-
-    def sends(self, send: Send) -> Send:
-        async def write(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                self.set_down()
-            await send(message)
-
-        return write
 
     def set_down(self) -> None:
         if self._held:

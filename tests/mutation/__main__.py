@@ -86,7 +86,7 @@ def _servers() -> Iterator[None]:
     found = venv.ensure(venv.DEVELOPMENT, lambda text: print(text, flush=True))
     with (
         scratch.data_folder() as data,
-        running(data, plan(data, found, {}, settings=FORGETFUL, rights="CREATEDB")) as servers,
+        running(data, plan(data, found, {}, settings=FORGETFUL, rights="NOSUPERUSER CREATEDB")) as servers,
     ):
         os.environ.update(servers.urls)
         yield

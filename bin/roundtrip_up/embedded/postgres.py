@@ -38,7 +38,7 @@ ALTER ROLE {SUPERUSER} PASSWORD :'own';
 """
 ROLES = """\\getenv password ROUNDTRIP_ROLE_PASSWORD
 SELECT 'CREATE ROLE {role}' WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{role}') \\gexec
-ALTER ROLE {role} LOGIN NOSUPERUSER NOCREATEROLE NOREPLICATION NOBYPASSRLS {rights} PASSWORD :'password';
+ALTER ROLE {role} LOGIN NOCREATEROLE NOREPLICATION NOBYPASSRLS {rights} PASSWORD :'password';
 SELECT 'CREATE DATABASE {database} OWNER {role}'
  WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = '{database}') \\gexec
 ALTER DATABASE {database} OWNER TO {role};
@@ -73,7 +73,7 @@ class Postgres:
         port: int,
         passwords: tuple[str, str],
         settings: Mapping[str, str] = DURABLE,
-        rights: str = "NOCREATEDB",
+        rights: str = "NOSUPERUSER NOCREATEDB",
     ) -> None:
         """`passwords`: the superuser's and the role's. `rights`: what the role may beyond its own database, in SQL."""
         self.place, self.port, self.settings, self.rights = place, port, dict(settings), rights

@@ -41,7 +41,7 @@ def plan(
     *,
     web_port: int = 0,
     settings: Mapping[str, str] = DURABLE,
-    rights: str = "NOCREATEDB",
+    rights: str = "NOSUPERUSER NOCREATEDB",
 ) -> Servers:
     """Choose servers, ports and URLs; starts nothing. `rights` of the database role: tests make databases, benchmarks
     also switch triggers off."""

@@ -27,11 +27,9 @@ class Door:
         await self.go[name].wait()
         self.inside.remove(name)
         await send({"type": "http.response.start"})
-        await self.go[name + " is read"].wait()
 
     def call(self, name: str, chunks: list[int], *, packed: bool = False, slow: bool = False) -> asyncio.Task:
-        self.go[name], self.go[name + " is read"] = asyncio.Event(), asyncio.Event()
-        self.go[name + " comes"] = asyncio.Event()
+        self.go[name], self.go[name + " comes"] = asyncio.Event(), asyncio.Event()
         left = list(chunks)
 
         async def receive():
@@ -84,14 +82,15 @@ async def test_one_that_is_larger_than_all_goes_alone_and_is_not_overtaken():
     assert await door.settle() == ["b"]
 
 
-async def test_a_body_that_drips_holds_nothing_and_an_answer_that_is_read_slowly_neither():
+async def test_a_body_that_drips_holds_nothing_until_it_is_whole():
     door = Door(LARGE)
     door.call("drips", [LARGE, 1], slow=True)
     door.call("a", [LARGE])
     assert await door.settle() == ["a"]
+    door.go["drips comes"].set()
+    assert await door.settle() == ["a"]
     door.go["a"].set()
-    door.call("b", [LARGE])
-    assert await door.settle() == ["b"]
+    assert await door.settle() == ["drips"]
 
 
 async def test_a_packed_body_counts_as_what_it_may_unfold_to():
