@@ -27,7 +27,7 @@ from bench.harness import measure, report
 from bench.harness.receiving import receiver
 from bench.harness.workers import wait_ready
 
-LARGE, LARGE_EVENTS, LARGE_TASKS, LARGE_BYTES = 1, 30, 8, 20 * 1024 * 1024
+LARGE_EVENTS, LARGE_TASKS, LARGE_BYTES = 30, 8, 20 * 1024 * 1024
 AT_ONCE = 8
 WEB_MOST_MB, WORKER_MOST_MB = 500, 300
 PATIENCE_SECONDS = 180.0
