@@ -13,7 +13,7 @@ MIB = 1024 * 1024
 @pytest.mark.parametrize(
     ("path", "cap"),
     [
-        ("/api/v1/events/bulk/", 8 * MIB),
+        ("/api/v1/events/bulk/", 4 * MIB),
         ("/api/v1/events", MIB + 64 * 1024),
         ("/api/v1/endpoints/7/preview-postback/", MIB + 64 * 1024),
         ("/api/v1/batches/", 32 * MIB),
