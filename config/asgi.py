@@ -30,7 +30,7 @@ def _lanes() -> dict[str, Lane | None]:
     return {**free, "/admin/login": Lane(LOG_IN_PLACES, LOG_INS_WAITING), "/": rest}
 
 
-bodies = HeavyBodies(Lanes(django_application, _lanes()), settings.INBOUND_MAX_BYTES)
+bodies = HeavyBodies(Lanes(django_application, _lanes()), settings.INBOUND_MAX_BYTES, apart=("/webhooks/",))
 application = ForwardedByProxies(
     ProtocolTypeRouter(
         {

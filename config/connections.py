@@ -1,7 +1,7 @@
 """How many connections the web server keeps, in all and from one address. Counts only; the protocol refuses.
 
 Behind a reverse proxy all come from its address, so TRUSTED_PROXIES are not counted one by one; their proxy has limits
-of its own (`deploy/nginx.conf`). Used from the event loop's thread alone.
+of its own (`limit_conn` in nginx). Used from the event loop's thread alone.
 """
 
 import resource

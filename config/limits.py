@@ -130,7 +130,7 @@ SECTIONS: tuple[Section, ...] = (
         "API",
         (
             *(Limit(f"body of a request below `{path}`", size(most), "413 `too_large`") for path, most in settings.BODY_CAPS.items() if path != "/webhooks/"),
-            Limit("large bodies worked on at once, by process", size(weights.BYTES_AT_ONCE), "wait; a larger one goes alone"),
+            Limit("large bodies worked on at once, by process; as many again of inbound webhooks", size(weights.BYTES_AT_ONCE), "wait; a larger one goes alone"),
             Limit("a body that does not count as large", size(weights.SMALL_BYTES), "counts"),
             Limit("reading for one page, list or answer", time(default("READ_SECONDS")), "503 `query_too_slow`", "READ_SECONDS"),
             Limit("fields of a form", count(settings.DATA_UPLOAD_MAX_NUMBER_FIELDS), "400"),

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 import structlog
-from django.db import DatabaseError, InterfaceError, OperationalError
+from django.db import DatabaseError, InterfaceError, OperationalError, connection
 from django.db.models import F
 
 from kernel import clock
@@ -27,9 +27,11 @@ def guarded(name: str, step: Callable[[], object]) -> bool:
     """Run one step; whether it worked. `name` is for the operator: the room and the step, such as "tasks: rescue"."""
     try:
         step()
-    except (OperationalError, InterfaceError):
+    except InterfaceError:
         raise
     except Exception as error:
+        if isinstance(error, OperationalError) and not connection.is_usable():
+            raise  # a lock or a time-out is one step's fault; a database that is gone is everybody's
         log.exception("step_broke", step=name, error=type(error).__name__)
         _note(name, error)
         return False

@@ -5,11 +5,12 @@ settings (`EVENT_MAX_BYTES`, `ENDPOINTS_PER_SUBSCRIBER`, `DELIVERIES_PER_CALL`).
 numbers are read, sent and changed all the same: only what is given anew is judged.
 """
 
+from kernel.network.addresses import MAX_URL as MAX_URL
+
 EVENTS_PER_CALL = 1_000
 
 MAX_EVENT_TYPES = 100  # patterns of one endpoint: each event is compared with all of them
 MAX_EVENT_TYPE = 100
-MAX_URL = 8_000
 MAX_TEMPLATE = 64 * 1024
 MAX_PEM = 64 * 1024  # a certificate has about 2 KB: a chain, or a private CA's bundle
 MAX_CERTIFICATES = 50

@@ -46,10 +46,17 @@ def test_a_step_that_breaks_after_it_worked_and_works_again_leaves_nothing():
     assert not BrokenStep.objects.exists()
 
 
-def test_without_a_database_whoever_waits_is_told():
-    def gone():
-        raise OperationalError
+def gone():
+    raise OperationalError
 
+
+def test_a_lock_or_a_time_out_is_one_steps_fault():
+    assert not steps.guarded("tasks: adopt", gone)
+    assert BrokenStep.objects.get().error == "OperationalError"
+
+
+def test_without_a_database_whoever_waits_is_told(monkeypatch):
+    monkeypatch.setattr(steps.connection, "is_usable", lambda: False)
     with pytest.raises(OperationalError):
         steps.guarded("tasks: adopt", gone)
     assert not BrokenStep.objects.exists()

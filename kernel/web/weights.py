@@ -59,15 +59,27 @@ class Scale:
 
 
 class HeavyBodies:
-    """`packed_weight`: what a packed body (Content-Encoding) counts, since it may unfold to so much."""
+    """`packed_weight`: what a packed body (Content-Encoding) counts, since it may unfold to so much.
 
-    def __init__(self, app: Callable[..., Awaitable[None]], packed_weight: int, most: int = BYTES_AT_ONCE) -> None:
+    Doors whose paths begin with one of `apart` have a scale of their own: who waits at the others, for whatever else a
+    request there needs, does not hold them up.
+    """
+
+    def __init__(
+        self,
+        app: Callable[..., Awaitable[None]],
+        packed_weight: int,
+        most: int = BYTES_AT_ONCE,
+        apart: tuple[str, ...] = (),
+    ) -> None:
         self._app = app
         self._packed_weight = packed_weight
-        self._scale = Scale(most)
+        self._apart = apart
+        self._scale, self._scale_apart = Scale(most), Scale(most)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        load = _Load(self._scale, self._packed_weight if _is_packed(scope) else 0)
+        scale = self._scale_apart if scope["path"].startswith(self._apart) else self._scale
+        load = _Load(scale, self._packed_weight if _is_packed(scope) else 0)
         try:
             await self._app(scope, load.reads(receive), send)
         finally:

@@ -16,7 +16,7 @@ class Door:
         self.inside: list[str] = []
         self.most_inside: list[int] = []
         self.go: dict[str, asyncio.Event] = {}
-        self.app = HeavyBodies(self._work, packed, most)
+        self.app = HeavyBodies(self._work, packed, most, apart=("/webhooks/",))
 
     async def _work(self, scope, receive, send):
         while (await receive()).get("more_body"):
@@ -70,6 +70,13 @@ async def test_a_small_body_waits_for_no_large_one():
     assert await door.settle() == ["large", "none", "small"]
 
 
+async def test_inbound_webhooks_do_not_wait_for_the_other_doors():
+    door = Door(LARGE)
+    for name in ("api", "api too", "/webhooks/a", "/webhooks/b"):
+        door.call(name, [LARGE])
+    assert await door.settle() == ["/webhooks/a", "api"]
+
+
 async def test_one_that_is_larger_than_all_goes_alone_and_is_not_overtaken():
     door = Door(LARGE)
     door.call("a", [LARGE // 2])
@@ -117,6 +124,7 @@ async def test_who_leaves_while_waiting_leaves_nothing_behind(is_let_in):
     await asyncio.wait_for(third, 1)
     scale.give_back(LARGE)
     await asyncio.wait_for(scale.take(LARGE), 1)
+    assert (scale._taken, list(scale._waiting)) == (LARGE, [])
 
 
 async def test_a_request_that_breaks_gives_its_bytes_back():
