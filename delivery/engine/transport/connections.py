@@ -34,6 +34,8 @@ class KeptConnections:
     def note(self, ends: Ends, descriptors: tuple[int, ...], origin: str) -> None:
         """A new connection to `origin` (scheme, host and port), made with one of these descriptors."""
         descriptor = descriptors[-1] if len(descriptors) == 1 else _bound_to(ends[3], descriptors)
+        if descriptor is None:
+            return  # unknown, so that no other request is sent on it
         if former := self._known.get(descriptor):
             self._descriptors.pop(former[0], None)
         self._known[descriptor] = ends, origin
@@ -106,18 +108,26 @@ class KeptConnections:
             self._of_http2.add(origin)
 
 
-def _bound_to(port: int, descriptors: tuple[int, ...]) -> int:
-    """Several addresses were dialled at once: the one that won has this port of ours."""
-    for descriptor in descriptors:
-        sock = socket.socket(fileno=descriptor)
+def _bound_to(port: int, descriptors: tuple[int, ...]) -> int | None:
+    """Several were opened, one after the other or at once: the one that won has this port of ours.
+
+    The others are closed, and their numbers may be anything's by now: another file's of this process, or nobody's.
+    None where no one has it.
+    """
+    for descriptor in reversed(descriptors):
         try:
-            if sock.getsockname()[1] == port:
+            sock = socket.socket(fileno=descriptor)
+        except OSError:  # nobody's, or no socket
+            continue
+        try:
+            name = sock.getsockname()
+            if isinstance(name, tuple) and name[1:2] == (port,):
                 return descriptor
-        except OSError:  # the loser is closed already
+        except OSError:
             continue
         finally:
             sock.detach()
-    return descriptors[-1]
+    return None
 
 
 def _received(descriptor: int) -> int:

@@ -94,7 +94,7 @@ class Handle:
         self._head: bytes | bytearray = b""
         self._body_bytes = 0
         self.truncated = False
-        self.own_fault = False
+        self.own_fault: Kind | None = None
         self.rule = ""
         self.detail = ""
         self.flaw = ""
@@ -208,16 +208,15 @@ class Handle:
             result = self.result(None, "")
             result.flaw, result.is_whole = flaw, False
             return result
-        failure = failure_of(number, cut_by_us=self.truncated, refused=bool(self.rule), own_fault=self.own_fault)
+        failure = failure_of(number, cut_by_us=self.truncated, refused=bool(self.rule), own_fault=bool(self.own_fault))
         if failure is not None and self.config.proxy_url:
             code, connected = info(pycurl.HTTP_CONNECTCODE), info(pycurl.CONNECT_TIME_T) > 0
             if proxy_is_at_fault(number, code, connected):
                 self.rule = Kind.PROXY
                 return self.result(Failure.OWN_FAULT, f"Our egress proxy: {message}")
         if failure is Failure.OWN_FAULT and self.request is not None:
-            self.rule = own_fault_kind(
+            self.rule = self.own_fault or own_fault_kind(
                 number,
-                socket_failed=self.own_fault,
                 own_ca=bool(self.request.ca_certificates),
                 own_certificate=self.request.client_certificate is not None,
             )
@@ -277,10 +276,19 @@ class Handle:
         self._begin()
         return not self._is_special
 
-    # --- called by libcurl ------------------------------------------------------------------------------------
+    # --- called by libcurl: what is raised here would come out of the one call that moves everybody's transfers ---
+
+    def _fail(self, error: Exception) -> None:
+        """Something of ours broke in this transfer; the others in the air go on."""
+        self.own_fault = Kind.OTHER
+        self.detail = f"Looking after the transfer failed: {type(error).__name__}."
 
     def _on_header(self, line: bytes) -> int | None:
-        if self._received_before >= 0 and self._is_anothers_answer():
+        try:
+            if self._received_before >= 0 and self._is_anothers_answer():
+                return 0
+        except Exception as error:  # noqa: BLE001 - see above
+            self._fail(error)
             return 0
         self._header_bytes += len(line)
         if self._header_bytes <= MAX_HEADER_BYTES or line in _BLANK:
@@ -318,7 +326,11 @@ class Handle:
         family, kind, protocol, where = address
         if not self.config.proxy_url:
             self._dialled = where[0].decode() if isinstance(where[0], bytes) else where[0]
-            verdict = self._judge(self._dialled, where[1])
+            try:
+                verdict = self._judge(self._dialled, where[1])
+            except Exception as error:  # noqa: BLE001 - see above; an address that nobody judged is not dialled
+                self._fail(error)
+                return pycurl.SOCKET_BAD
             if not verdict.allowed:
                 self.rule, self.detail = verdict.rule, verdict.explanation
                 return pycurl.SOCKET_BAD
@@ -326,7 +338,7 @@ class Handle:
             return socket.socket(family, kind, protocol)
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
-                self.own_fault = True
+                self.own_fault = Kind.SOCKETS
             self.detail = f"No socket could be opened: {error.strerror}."
             return pycurl.SOCKET_BAD
 
@@ -340,22 +352,28 @@ class Handle:
 
     def _on_ready(self, *ends: Any) -> int:
         """The connection stands and the request is about to go out. Once: an attempt is one request on the wire."""
-        if self.is_sent:
+        try:
+            if self.is_sent or not self._is_fit(ends):
+                return pycurl.PREREQFUNC_ABORT
+        except Exception as error:  # noqa: BLE001 - see above
+            self._fail(error)
             return pycurl.PREREQFUNC_ABORT
+        self.is_sent = True
+        return pycurl.PREREQFUNC_OK
+
+    def _is_fit(self, ends: Any) -> bool:
+        """May the request go out on this connection? If not, it is begun again on a fresh one."""
         if self._opened:
             self._kept.note(ends, self._opened, self._origin)
         elif not self.config.proxy_url and not self._judge(ends[0], ends[2]).allowed:
             self.is_stale = True  # it leads where somebody else may be sent to; this request gets one of its own
-            return pycurl.PREREQFUNC_ABORT
         elif self._offers_http2:
             pass  # its connections talk of themselves, and libcurl listens
         elif not self._kept.is_silent(ends):
             self.is_stale = True
-            return pycurl.PREREQFUNC_ABORT
         elif self._origin.startswith("https"):
             self._ends, self._received_before = ends, self._kept.received(ends)
-        self.is_sent = True
-        return pycurl.PREREQFUNC_OK
+        return not self.is_stale
 
 
 def checked_lines(lines: list[str]) -> list[str]:

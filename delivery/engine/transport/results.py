@@ -73,10 +73,8 @@ def is_not_http1(number: int, message: str) -> bool:
     return number == pycurl.E_UNSUPPORTED_PROTOCOL and "HTTP/0.9" in message
 
 
-def own_fault_kind(number: int, *, socket_failed: bool, own_ca: bool, own_certificate: bool) -> Kind:
+def own_fault_kind(number: int, *, own_ca: bool, own_certificate: bool) -> Kind:
     """Which of our things it is, for an error of ours. `own_…`: the endpoint brings its CA, its client certificate."""
-    if socket_failed:
-        return Kind.SOCKETS
     # A key that does not belong to its certificate is a bad argument to libcurl (seen with 8.x and OpenSSL).
     if number == pycurl.E_SSL_CERTPROBLEM or (own_certificate and number == pycurl.E_BAD_FUNCTION_ARGUMENT):
         return Kind.CLIENT_CERTIFICATE
