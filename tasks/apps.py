@@ -8,4 +8,11 @@ class TasksConfig(AppConfig):
     verbose_name = "Tasks"
 
     def ready(self) -> None:
-        from tasks import checks  # noqa: F401
+        from tasks import (
+            checks,  # noqa: F401
+            kinds,
+            providers,
+        )
+
+        kinds.discover()
+        providers.discover()

@@ -74,9 +74,9 @@ def due_workers() -> list[str]:
     waiting = Task.objects.filter(next_attempt_at__lte=now)
     to_start = waiting.filter(state__in=[State.QUEUED, State.RETRYING])
     looks = {
-        wake.START: to_start.filter(kind__in=kinds.EXTERNAL),
-        wake.RUN_INTERNAL: to_start.filter(kind__in=kinds.INTERNAL),
-        wake.FETCH: waiting.filter(kind__in=kinds.EXTERNAL, state=State.FETCHING, lease_token__isnull=True),
+        wake.START: to_start.filter(kind__in=kinds.external()),
+        wake.RUN_INTERNAL: to_start.filter(kind__in=kinds.internal()),
+        wake.FETCH: waiting.filter(kind__in=kinds.external(), state=State.FETCHING, lease_token__isnull=True),
     }
     return [name for name, rows in looks.items() if rows.exists()]
 
@@ -91,7 +91,7 @@ def start_streams() -> list[Stream]:
             settle=lambda pairs, now: _each(starting.settle, pairs, now),
             next_due=lambda kind=kind: starting.next_due(kind),  # type: ignore[misc]
         )
-        for kind in kinds.EXTERNAL
+        for kind in kinds.external()
     ]
 
 
@@ -106,7 +106,7 @@ def fetch_streams() -> list[Stream]:
             threads=8,
             depth=24,
         )
-        for kind in kinds.EXTERNAL
+        for kind in kinds.external()
     ]
 
 
@@ -118,14 +118,14 @@ def cancel_streams() -> list[Stream]:
             call=cancelling.call,
             settle=lambda pairs, now: _each(cancelling.settle, pairs, now),
         )
-        for kind in kinds.EXTERNAL
+        for kind in kinds.external()
     ]
 
 
 def run_due() -> int:
     """Run internal tasks one after the other until none is due; returns how many."""
     count = 0
-    for kind in kinds.INTERNAL:
+    for kind in kinds.internal():
         while not should_stop() and (task := execution.claim(kind, clock.now())) is not None:
             execution.settle(task, execution.perform(task), clock.now())
             count += 1

@@ -3,16 +3,18 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from django.core.checks import CheckMessage, Warning, register
+from django.core.checks import CheckMessage, Tags, Warning, register
+from django.db import connection
 
-from tasks import providers
+from tasks import accounts
+from tasks.models import ProviderAccount
 from tasks.providers.base import Provider
 from webhooks.schemes import SCHEMES, secret_doubt, secret_fault
 
 
 def secret_faults() -> dict[str, list[str]]:
     """Provider → what is wrong with its signing secrets, a sentence for each; never any part of one."""
-    found = {name: _faults_of(provider) for name, provider in providers.available().items()}
+    found = {name: _faults_of(provider) for name, provider in accounts.available().items()}
     return {name: faults for name, faults in found.items() if faults}
 
 
@@ -31,7 +33,7 @@ def _faults_of(provider: Provider) -> list[str]:
 def secret_doubts() -> dict[str, list[str]]:
     """Provider → what looks odd about secrets that can be used."""
     faulty = secret_faults()
-    usable = {name: provider for name, provider in providers.available().items() if name not in faulty}
+    usable = {name: provider for name, provider in accounts.available().items() if name not in faulty}
     found = {name: _told(provider, provider.secrets(), secret_doubt) for name, provider in usable.items()}
     return {name: doubts for name, doubts in found.items() if doubts}
 
@@ -41,8 +43,11 @@ def _told(provider: Provider, secrets: Sequence[str], look: Callable[[str, str],
     return [f"Signing secret {number} of {provider.name}: {words}." for number, words in found if words]
 
 
-@register()
-def signing_secrets_can_be_used(**_kwargs: Any) -> list[CheckMessage]:
+@register(Tags.database)
+def signing_secrets_can_be_used(databases: Sequence[str] | None = None, **_kwargs: Any) -> list[CheckMessage]:
+    """Only where the database may be asked (`check --database default`, `migrate`), and has been migrated."""
+    if not databases or ProviderAccount._meta.db_table not in connection.introspection.table_names():
+        return []
     hint = "Until it is corrected its webhooks are refused, and only the minute poll finishes its jobs."
     found = [Warning(words, hint=hint, id="webhooks.W001") for told in secret_faults().values() for words in told]
     doubt = "Compare it with what the provider shows. If it is right, silence this check."

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from kernel import exact_numbers
-from tasks import kinds, providers
+from tasks import accounts, kinds
 from tasks.states import Reason
 from webhooks.models import InboundEvent, InboundOutcome, InboundVerdict, Refusal
 
@@ -120,5 +120,5 @@ def _indented(text: str) -> str:
 
 def known_sources() -> list[str]:
     """The canonical names of every address that can take calls in at present."""
-    names = list(providers.available())
-    return [*names, *(f"{kind}/{name}" for kind in kinds.EXTERNAL for name in names)]
+    names = list(accounts.available())
+    return [*names, *(f"{kind}/{name}" for kind in kinds.external() for name in names)]

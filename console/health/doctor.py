@@ -22,7 +22,7 @@ from delivery.checks import ca_file_fault
 from kernel import clock, rotation
 from kernel.network.http import cause_of
 from kernel.secrets import master_keyring
-from tasks import providers
+from tasks import accounts
 from webhooks.checks import secret_doubts, secret_faults
 
 PATIENCE_SECONDS = 5.0
@@ -178,7 +178,7 @@ def _host(url: str) -> str:
 def _signing_secrets() -> Iterator[Check]:
     """Whether each provider's webhooks can be verified: a secret that cannot be used refuses all of them."""
     faults, doubts = secret_faults(), secret_doubts()
-    for name in providers.available():
+    for name in accounts.available():
         words = " ".join(faults.get(name) or doubts.get(name) or ["can be used"])
         yield Check(f"signing_secret_{name}", name not in faults, words)
 

@@ -18,7 +18,7 @@ from kernel.admin.actions import Action, on_one
 from kernel.admin.bases import ListedFiltersAdmin
 from kernel.admin.confirm import actor_of
 from kernel.admin.forms import OnlyChangesAdmin
-from tasks import kinds, providers
+from tasks import accounts, kinds
 from tasks.engine import policies, wake
 from tasks.models import KindPolicy
 from tasks.reading import labels
@@ -65,14 +65,14 @@ class PolicyForm(forms.ModelForm):
         super().__init__(*args, **kwargs)
         if "provider" not in self.fields:  # shown read-only
             return
-        kind = kinds.KINDS.get(self.instance.kind)
+        kind = kinds.find(self.instance.kind)
         if kind is not None and not kind.is_external:
             names: list[str] = []
         else:
-            names = [name for name, one in providers.available().items() if not kind or kind.name in one.kinds]
+            names = [name for name, one in accounts.available().items() if not kind or kind.name in one.kinds]
         if self.instance.provider and self.instance.provider not in names:
             names.append(self.instance.provider)
-        first = f"default ({providers.default_name()})" if names else "none"
+        first = f"default ({accounts.default_name()})" if names else "none"
         self.fields["provider"] = forms.ChoiceField(
             choices=[("", first), *((name, name) for name in names)],
             required=False,
@@ -130,10 +130,10 @@ class KindPolicyAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
 
     @display(description="Provider", ordering="provider")
     def provider_words(self, obj: KindPolicy) -> str:
-        kind = kinds.KINDS.get(obj.kind)
+        kind = kinds.find(obj.kind)
         if kind is not None and not kind.is_external:
             return "our own workers"
-        return obj.provider or (f"{providers.default_name()} (default)" if providers.default_name() else "none set up")
+        return obj.provider or (f"{accounts.default_name()} (default)" if accounts.default_name() else "none set up")
 
     @display(description="Rate", ordering="rate_per_minute")
     def rate(self, obj: KindPolicy) -> str:

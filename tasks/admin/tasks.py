@@ -17,7 +17,7 @@ from unfold.enums import ActionVariant
 from kernel import clock
 from kernel.admin.actions import Action, on_one, on_selection
 from kernel.admin.bases import KeptAdmin
-from tasks import kinds, providers
+from tasks import accounts, kinds
 from tasks.engine import lifecycle
 from tasks.errors import WrongState
 from tasks.models import ExternalJob, KeptAnswer, KindPolicy, Task
@@ -123,7 +123,7 @@ class TaskAdmin(KeptAdmin):
 
     def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
         """A job id is looked up by itself: in one OR with the task's own columns no index would serve."""
-        job = ExternalJob.objects.filter(provider__in=list(providers.available()), job_id=search_term.strip())
+        job = ExternalJob.objects.filter(provider__in=list(accounts.available()), job_id=search_term.strip())
         of_job = list(job.values_list("task_id", flat=True)[:100]) if search_term.strip() else []
         if of_job:
             return queryset.filter(pk__in=of_job), False

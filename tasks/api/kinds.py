@@ -1,6 +1,6 @@
 """`/kinds/`: what can be submitted, how it is treated, and the switch that holds a kind."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
@@ -12,12 +12,13 @@ from rest_framework.response import Response
 
 from kernel.api.problems import NotFound
 from kernel.auth import HasScope, caller_of, need
-from tasks import kinds
+from tasks import accounts, kinds
 from tasks.api.shapes import KindSerializer, KindsSerializer, ReasonSerializer
 from tasks.engine import policies
 from tasks.errors import UnknownKind
 from tasks.kinds import Kind
 from tasks.models import KindPolicy
+from tasks.providers.base import Provider
 
 
 class KindViewSet(viewsets.ViewSet):
@@ -29,7 +30,8 @@ class KindViewSet(viewsets.ViewSet):
     @extend_schema(summary="List kinds", responses=KindsSerializer)
     def list(self, request: Request) -> Response:
         policies = {policy.kind: policy for policy in KindPolicy.objects.all()}
-        shown = [_shown(kind, policies.get(kind.name)) for kind in kinds.KINDS.values()]
+        there = accounts.available()
+        shown = [_shown(kind, policies.get(kind.name), there) for kind in kinds.KINDS.values()]
         return Response({"next": None, "previous": None, "results": shown})
 
     @extend_schema(summary="Get a kind", responses=KindSerializer)
@@ -68,19 +70,19 @@ def _known(name: str) -> Kind:
 
 
 def _answer(kind: Kind) -> Response:
-    return Response(_shown(kind, KindPolicy.objects.filter(kind=kind.name).first()))
+    return Response(_shown(kind, KindPolicy.objects.filter(kind=kind.name).first(), accounts.available()))
 
 
-def _shown(kind: Kind, policy: KindPolicy | None) -> dict[str, Any]:
+def _shown(kind: Kind, policy: KindPolicy | None, there: Mapping[str, Provider]) -> dict[str, Any]:
+    """`there`: every account by name."""
     policy = policy or KindPolicy(kind=kind.name)
-    provider = kinds.provider_for(policy) if kind.is_external else None
     return {
         "kind": kind.name,
         "title": kind.title,
         "is_external": kind.is_external,
         "input_schema": kind.schema,
         "policy": {
-            "provider": provider.name if provider else "",
+            "provider": _account_of(kind, policy, there),
             "is_paused": policy.is_paused,
             "concurrency": policy.concurrency,
             "rate_per_minute": policy.rate_per_minute,
@@ -89,3 +91,12 @@ def _shown(kind: Kind, policy: KindPolicy | None) -> dict[str, Any]:
             "batch_size": policy.batch_size,
         },
     }
+
+
+def _account_of(kind: Kind, policy: KindPolicy, there: Mapping[str, Provider]) -> str:
+    """Where new work of it goes; empty for an internal kind, and where nobody can do it."""
+    if not kind.is_external:
+        return ""
+    if policy.provider:
+        return policy.provider if policy.provider in there else ""
+    return next((name for name, provider in there.items() if kind.name in provider.kinds), "")

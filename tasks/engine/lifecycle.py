@@ -186,7 +186,7 @@ def promote_due(now: datetime, limit: int = CHUNK) -> int:
     with UnitOfWork.opened(cause=Cause.SCHEDULE, now=now) as unit:
         for task in unit.lock(ids):
             unit.move(task, PROMOTE, reason="due")
-            unit.wake(wake.START if task.kind in kinds.EXTERNAL else wake.RUN_INTERNAL)
+            unit.wake(wake.START if task.kind in kinds.external() else wake.RUN_INTERNAL)
     return len(ids)
 
 
@@ -263,7 +263,7 @@ def _finished_upstream(unit: UnitOfWork, tasks: Iterable[Task]) -> set[int]:
 def _worker_of(task: Task) -> str:
     if task.state == State.FETCHING:
         return wake.FETCH
-    return wake.START if task.kind in kinds.EXTERNAL else wake.RUN_INTERNAL
+    return wake.START if task.kind in kinds.external() else wake.RUN_INTERNAL
 
 
 def discard(

@@ -1,6 +1,7 @@
 """The switch of a kind: pause and resume, by admin and API alike.
 
-A pause is a person's and lasts until a person ends it; a hold is ours and ends by itself (`tasks.engine.limits`). Each
+A pause is a person's and lasts until a person ends it. What holds a provider's account is the account's
+(`tasks.accounts.verbs`). Each
 verb is one transaction and a guarded UPDATE, and asked twice it changes nothing the second time.
 """
 
@@ -24,11 +25,9 @@ def pause_kind(kind: str, *, actor: str, reason: str = "") -> bool:
 
 
 def resume_kind(kind: str, *, actor: str, reason: str = "") -> bool:
-    """Waiting tasks start at once; a hold ends too. False where nothing held it."""
-    held = Q(is_paused=True) | Q(held_until__gt=clock.now())
-    free = {"is_paused": False, "held_until": None, "hold_reason": "", "hold_text": "", "failure_count": 0}
+    """Waiting tasks start at once. False where it was not paused."""
     with transaction.atomic():
-        is_free = _switch(kind, held, "resume", actor, reason, **free)
+        is_free = _switch(kind, Q(is_paused=True), "resume", actor, reason, is_paused=False)
         if is_free:
             wake.after_commit(wake.START, wake.RUN_INTERNAL)
     return is_free

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 import structlog
 from django.db import InterfaceError, OperationalError, transaction
 
-from tasks import providers
+from tasks import accounts
 from tasks.engine import lifecycle, wake
 from tasks.engine.unit_of_work import UnitOfWork
 from tasks.external.starting import LEASE, settle_one
@@ -56,7 +56,7 @@ def _claim(provider: str, now: datetime) -> list[ExternalJob]:
 
 
 def _look(name: str, jobs: Sequence[ExternalJob]) -> list[ListedJob] | None:
-    provider = providers.get(name)
+    provider = accounts.get(name)
     if provider is None or not provider.finds_references:
         return [] if provider else None
     try:

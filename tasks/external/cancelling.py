@@ -6,10 +6,11 @@ from datetime import datetime, timedelta
 import structlog
 from django.db import transaction
 
-from tasks import providers
+from tasks import accounts
+from tasks.external.refs import ref_of
 from tasks.external.updates import apply
 from tasks.models import ExternalJob, Task
-from tasks.providers.base import ProviderError, ProviderUpdate
+from tasks.providers.base import JobRef, Provider, ProviderError, ProviderUpdate
 from tasks.states import Cause, JobState, State
 
 ASK_AGAIN = timedelta(seconds=30)
@@ -20,8 +21,8 @@ log = structlog.get_logger(__name__)
 @dataclass(frozen=True, slots=True)
 class Wish:
     task_id: int
-    provider: str
-    job_id: str
+    provider: Provider
+    job: JobRef
 
 
 def claim(kind: str, limit: int, now: datetime) -> list[Wish]:
@@ -37,22 +38,22 @@ def claim(kind: str, limit: int, now: datetime) -> list[Wish]:
         )
         ids = list(due.order_by("pk").values_list("pk", flat=True)[:limit])
         Task.objects.filter(pk__in=ids).update(next_attempt_at=now + ASK_AGAIN)
-        jobs = ExternalJob.objects.filter(task_id__in=ids, state=JobState.SUBMITTED)
-        return [Wish(job.task_id, job.provider, job.job_id) for job in jobs]
+        jobs = list(ExternalJob.objects.filter(task_id__in=ids, state=JobState.SUBMITTED))
+        at = {name: accounts.get(name) for name in {job.provider for job in jobs}}
+        return [Wish(job.task_id, provider, ref_of(job, kind)) for job in jobs if (provider := at[job.provider])]
 
 
 def call(wish: Wish) -> ProviderUpdate | None:
     """Ask; in a thread, without the database. None where the provider gave no answer: asked again, and polled."""
-    provider = providers.get(wish.provider)
     try:
-        return provider.cancel(wish.job_id) if provider else None
+        return wish.provider.cancel(wish.job)
     except ProviderError as error:
-        log.warning("cancel_not_answered", task=wish.task_id, provider=wish.provider, error=error.code)
+        log.warning("cancel_not_answered", task=wish.task_id, provider=wish.provider.name, error=error.code)
     except Exception:
-        log.exception("cancel_broke", task=wish.task_id, provider=wish.provider)
+        log.exception("cancel_broke", task=wish.task_id, provider=wish.provider.name)
     return None
 
 
 def settle(wish: Wish, update: ProviderUpdate | None, now: datetime) -> None:
     if update is not None:
-        apply(update, provider=wish.provider, cause=Cause.WORKER, now=now)
+        apply(update, provider=wish.provider.name, cause=Cause.WORKER, now=now)

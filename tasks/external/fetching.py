@@ -18,17 +18,20 @@ from django.db import transaction
 from django.db.models import F
 
 from kernel import correlation
-from tasks import kinds, providers
+from tasks import accounts, kinds
 from tasks.engine import backoff, lifecycle
 from tasks.engine.unit_of_work import UnitOfWork
 from tasks.external import kept
+from tasks.external.refs import ref_of
 from tasks.models import ExternalJob, Task, Transition
 from tasks.providers import results
 from tasks.providers.base import (
     AnswerTooLarge,
     BadAnswer,
     Gone,
+    JobRef,
     NotThere,
+    Provider,
     ProviderError,
     ProviderRejected,
     ProviderUnavailable,
@@ -52,9 +55,9 @@ class Fetch:
     kind: str
     input: Mapping[str, Any]
     correlation_id: str
-    provider: str
-    job_id: str
-    item_key: str
+    account: str
+    provider: Provider | None
+    job: JobRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,8 @@ def claim(kind: str, limit: int, now: datetime) -> list[Fetch]:
         lease = {"lease_token": token, "leased_until": now + LEASE, "next_attempt_at": now + LEASE}
         Task.objects.filter(pk__in=ids).update(fetch_count=F("fetch_count") + 1, **lease)
         jobs = {job.task_id: job for job in ExternalJob.objects.filter(task_id__in=ids).order_by("pk")}
-    return [_fetch(task, jobs[task.pk], token) for task in tasks]
+        at = {name: accounts.get(name) for name in {job.provider for job in jobs.values()}}
+    return [_fetch(task, jobs[task.pk], at[jobs[task.pk].provider], token) for task in tasks]
 
 
 def next_due(kind: str) -> datetime | None:
@@ -89,18 +93,19 @@ def next_due(kind: str) -> datetime | None:
     return waiting.order_by("next_attempt_at").values_list("next_attempt_at", flat=True).first()
 
 
-def _fetch(task: Task, job: ExternalJob, token: uuid.UUID) -> Fetch:
-    return Fetch(task.pk, token, task.kind, task.input, task.correlation_id, job.provider, job.job_id, job.item_key)
+def _fetch(task: Task, job: ExternalJob, provider: Provider | None, token: uuid.UUID) -> Fetch:
+    job_ref = ref_of(job, task.kind)
+    return Fetch(task.pk, token, task.kind, task.input, task.correlation_id, job.provider, provider, job_ref)
 
 
 def call(fetch: Fetch) -> Fetched:
     """Ask the provider; in a thread, without the database. Never raises."""
-    provider = providers.get(fetch.provider)
+    provider = fetch.provider
     if provider is None:
-        return Fetched(error=ProviderUnavailable(f"The provider {fetch.provider} is not configured any more."))
+        return Fetched(error=ProviderUnavailable(f"The account {fetch.account} or its adapter is not there any more."))
     with correlation.bind(fetch.correlation_id):
         try:
-            found = provider.result(fetch.job_id, fetch.item_key)
+            found = provider.result(fetch.job)
             if not isinstance(found, Result):  # what cannot be written must not be read, whatever an adapter reads with
                 found = results.of(found)
             return Fetched(found.value, note=found.note, raw=found.raw)

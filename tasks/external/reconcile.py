@@ -12,13 +12,14 @@ from typing import Any
 
 import structlog
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import Count, Max, Q
+from django.db.models import Count, F, Max, Q
 
 from kernel import steps
-from tasks import providers
+from tasks import accounts
 from tasks.engine import lifecycle
 from tasks.engine.unit_of_work import UnitOfWork
 from tasks.external import adoption
+from tasks.external.refs import ref_of
 from tasks.external.updates import apply_many
 from tasks.models import ExternalJob
 from tasks.providers.base import Provider, ProviderError, ProviderUpdate
@@ -57,7 +58,7 @@ def reconcile(now: datetime, *, dry_run: bool = False, force: bool = False) -> R
         report.adopted, report.never_began = adoption.adopt(now).values()
     open_jobs = ExternalJob.objects.filter(state=JobState.SUBMITTED)
     for name in list(open_jobs.order_by().values_list("provider", flat=True).distinct()):
-        provider = providers.get(name)
+        provider = accounts.get(name)
         if provider is None:
             report.unreachable[name] = "not configured"
             continue
@@ -76,7 +77,7 @@ def _round(provider: Provider, now: datetime, report: ReconcileReport, *, dry_ru
         after = jobs[-1].pk
         report.asked += len(jobs)
         try:
-            listed = provider.list_jobs(job_ids=list(dict.fromkeys(job.job_id for job in jobs)))
+            listed = provider.list_jobs(jobs=[ref_of(job, job.kind) for job in jobs])
         except ProviderError as error:
             report.unreachable[provider.name] = error.code
             log.warning("poll_not_answered", provider=provider.name, jobs=len(jobs), error=error.code)
@@ -92,9 +93,11 @@ def _round(provider: Provider, now: datetime, report: ReconcileReport, *, dry_ru
             report.lost += _count_missing(missing, now)
 
 
-def _due(provider: str, now: datetime, after: int, *, everything: bool, claim: bool) -> list[ExternalJob]:
+def _due(provider: str, now: datetime, after: int, *, everything: bool, claim: bool) -> list[Any]:
+    """Open jobs to ask about, each with its task's `kind`."""
     with transaction.atomic():
         rows = ExternalJob.objects.filter(provider=provider, state=JobState.SUBMITTED, pk__gt=after)
+        rows = rows.annotate(kind=F("task__kind"))
         if not everything:
             rows = rows.filter(next_poll_at__lte=now)
         if claim:
@@ -188,11 +191,11 @@ def _last_word(job: ExternalJob) -> str:
 
 
 def _stop(job: ExternalJob) -> None:
-    provider = providers.get(job.provider)
+    provider = accounts.get(job.provider)
     if provider is None or not job.job_id:
         return
     try:
-        provider.cancel(job.job_id)
+        provider.cancel(ref_of(job, job.task.kind))
     except ProviderError as error:
         log.warning("late_job_not_stopped", external_job=job.pk, provider=job.provider, error=error.code)
     except Exception:

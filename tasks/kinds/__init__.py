@@ -1,25 +1,34 @@
 """The kinds of work: their input, their acceptance rules, where they run, and what may become a task of theirs."""
 
+from tasks.kinds import ours  # noqa: F401 - registers them
 from tasks.kinds.registry import (
-    EXTERNAL,
-    INTERNAL,
     KINDS,
     Kind,
+    KindTaken,
+    discover,
     exists,
+    external,
+    find,
     get,
+    internal,
     policy_for,
     provider_for,
+    register,
     require_provider,
 )
 
 __all__ = [
-    "EXTERNAL",
-    "INTERNAL",
     "KINDS",
     "Kind",
+    "KindTaken",
+    "discover",
     "exists",
+    "external",
+    "find",
     "get",
+    "internal",
     "policy_for",
     "provider_for",
+    "register",
     "require_provider",
 ]

@@ -1,8 +1,9 @@
 """The port that every job provider's adapter fills: start, status, list, result, cancel, parse.
 
-An adapter knows its provider wholly and nothing else: no model, no transaction, no setting but its own. It speaks
-HTTP through `kernel.network.http` only, is called outside of transactions and from several threads at once, and raises
-nothing but the errors below. `webhooks` verifies by the name of its `scheme`, so no adapter checks a signature.
+An adapter knows its provider wholly and nothing else: no model, no transaction, no setting; what it needs of ours is in
+the `Account` it is made with. It speaks HTTP through `kernel.network.http` only, is called outside of transactions and
+from several threads at once, and raises nothing but the errors below. `webhooks` verifies by the name of its `scheme`,
+so no adapter checks a signature.
 
 ProviderError ─┬─ ProviderRejected     understood and refused for good
                ├─ ProviderDenied       our account is not served: a person has to act
@@ -19,9 +20,10 @@ Which status code is which of these is `tasks.providers.answers`; how a result i
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from tasks.states import JobStatus
 
@@ -87,6 +89,33 @@ class Unparseable(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Account:
+    """Whose key, where, and how: what one of our accounts at a provider gives to its adapter.
+
+    `secrets` sign its webhooks, the current one first; `options` are the adapter's own (model, actor, region).
+    `networks` are the private networks that its calls may go to (`kernel.network.openings`).
+    """
+
+    name: str
+    base_url: str = ""
+    api_key: str = field(default="", repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    networks: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobRef:
+    """One of our jobs, as its provider and we know it. `options` are those it was started with."""
+
+    job_id: str
+    kind: str = ""
+    item_key: str = ""
+    batch_id: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ProviderUpdate:
     """What a provider says of one job, in our words. Webhook, poll and cancel all end in this.
 
@@ -102,6 +131,9 @@ class ProviderUpdate:
     error_text: str = ""
     happened_at: datetime | None = None  # by the provider's clock, where it says
     problem: str = ""  # why this entry cannot be read, in words; its job_id is empty where even that cannot
+    reference: str = ""  # our start token, where the callback's URL or the provider's own words carry it
+    means_all_items: bool = False  # said of the provider's job as a whole: of each of our tasks that share it
+    is_permanent: bool = False  # of a failure: the same input would fail again, so no new job is paid for
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,31 +181,55 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class ProviderCall:
-    """What goes with a start call: where to call back (empty: nowhere, the poll finishes) and the journey's id."""
+    """What goes with a start call: where to call back (empty: nowhere, the poll finishes), the journey's id, the
+    options of the account and the kind together."""
 
     webhook_url: str = ""
     correlation_id: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class Provider(ABC):
-    """One account at one job provider."""
+    """One account at one job provider. Called from several threads at once."""
 
-    name: str
-    scheme: str = "standard_webhooks"  # the name of the signature scheme in `webhooks`
-    kinds: frozenset[str] = frozenset()
+    adapter: ClassVar[str]  # its name in rows, URLs and commands: small letters, digits, underscores
+    title: ClassVar[str] = ""
+    scheme: ClassVar[str] = "standard_webhooks"  # the name of the signature scheme in `webhooks`
+    kinds: frozenset[str] = frozenset()  # what it can do; empty: whatever kind is set to it
     max_batch: int = 1  # most jobs in one start call; 1: it has no batch start
     finds_references: bool = True  # `list_jobs(references=…)` works, so orphaned starts can be adopted
-    kept_headers: tuple[
-        str, ...
-    ] = ()  # of its webhooks, what `parse` reads beside the usual; lower case, no credentials
+    carries_reference: bool = False  # its callback URL is each job's own, so that it can say whose start it was
+    result_seconds: float | None = None  # how long after its end a result can be fetched; None: for ever
+    default_base_url: ClassVar[str] = ""
+    takes_base_url: ClassVar[bool] = False  # whether an account may lie at another address
+    needs_webhook_secret: ClassVar[bool] = True  # False where nothing is signed, or nothing calls back
+    option_words: ClassVar[Mapping[str, str]] = {}  # option → what it is, for forms and documents
+    # Of its webhooks, what `parse` reads beside the usual; lower case, no credentials.
+    kept_headers: ClassVar[tuple[str, ...]] = ()
 
-    @abstractmethod
+    def __init__(self, account: Account) -> None:
+        self.account = account
+
+    @property
+    def name(self) -> str:
+        """The account's name: what stands in the rows of its jobs."""
+        return self.account.name
+
+    @property
+    def base_url(self) -> str:
+        return (self.account.base_url or self.default_base_url).rstrip("/")
+
+    def does(self, kind: str) -> bool:
+        """Whether work of this kind can go there."""
+        return not self.kinds or kind in self.kinds
+
     def secrets(self) -> list[str]:
         """Secrets its webhooks are signed with: the current one first, then those still accepted.
 
         None, or any error: they cannot be had just now, and the provider is asked to send its webhook again.
         """
+        return list(self.account.secrets)
 
     @abstractmethod
     def start(self, kind: str, job: NewJob, call: ProviderCall) -> StartedJob:
@@ -181,35 +237,42 @@ class Provider(ABC):
 
     def start_batch(self, kind: str, jobs: Sequence[NewJob], call: ProviderCall) -> list[StartedJob]:
         """Start up to `max_batch` jobs in one call; none is started if it raises ProviderRejected."""
-        raise NotImplementedError(f"{self.name} starts jobs one by one")
+        raise NotImplementedError(f"{self.adapter} starts jobs one by one")
 
     @abstractmethod
-    def status(self, job_id: str) -> ProviderUpdate:
+    def status(self, job: JobRef) -> ProviderUpdate:
         """Ask about one job. Raises NotThere."""
 
     def list_jobs(
-        self, *, job_ids: Iterable[str] = (), references: Iterable[str] = (), since: datetime | None = None
+        self, *, jobs: Iterable[JobRef] = (), references: Iterable[str] = (), since: datetime | None = None
     ) -> list[ListedJob]:
         """Ask about many jobs in few calls; what the provider does not know is absent from the answer."""
         found = []
-        for job_id in job_ids:
+        for job in jobs:
             try:
-                found.append(ListedJob("", self.status(job_id)))
+                found.append(ListedJob("", self.status(job)))
             except NotThere:
                 continue
         return found
 
     @abstractmethod
-    def result(self, job_id: str, item_key: str = "") -> Any:
+    def result(self, job: JobRef) -> Any:
         """Fetch a finished job's result from our base URL and the job id: a `Result`, or the bare JSON value.
 
         Raises NotThere while it is not there, Gone where it never will be, BadAnswer with what came instead.
         """
 
     @abstractmethod
-    def cancel(self, job_id: str) -> ProviderUpdate:
+    def cancel(self, job: JobRef) -> ProviderUpdate:
         """Ask to cancel; returns what the provider says then: it may say that the job is finished."""
 
     @abstractmethod
     def parse(self, body: bytes, headers: Mapping[str, str]) -> ParsedCallback:
         """Read a verified callback. Raises Unparseable; a status word it does not know becomes `unknown`."""
+
+    def check(self) -> str:
+        """Ask the provider whether the account is served, without starting or costing anything; what it said, in
+        words. Raises the errors above. An answer about a job that never was is one."""
+        with suppress(NotThere):
+            self.status(JobRef("roundtrip-check"))
+        return "The provider answers and takes the key."

@@ -4,8 +4,8 @@ import json
 from datetime import datetime
 from typing import Any
 
-from tasks import kinds
-from tasks.models import Batch, ExternalJob, KindPolicy, Task
+from tasks import accounts, kinds
+from tasks.models import Batch, ExternalJob, KindPolicy, ProviderAccount, Task
 from tasks.states import FINAL_STATES, JobState, State
 
 COLOURS = {
@@ -47,7 +47,7 @@ def moment(at: datetime | None) -> str:
 
 
 def kind_title(name: str) -> str:
-    kind = kinds.KINDS.get(name)
+    kind = kinds.find(name)
     return kind.title if kind else name
 
 
@@ -95,9 +95,23 @@ def why_held(policy: KindPolicy | None, now: datetime) -> str:
         return ""
     if policy.is_paused:
         return "Its kind is paused: nothing new starts. Resume it in the kind's policy."
-    if policy.held_until and policy.held_until > now:
-        why = policy.hold_text or policy.hold_reason.replace("_", " ")
-        return f"Its kind is held until {policy.held_until:%H:%M:%S} UTC, then goes on by itself: {why}"
+    kind = kinds.find(policy.kind)
+    if kind is None or not kind.is_external:
+        return ""
+    account = ProviderAccount.objects.filter(name=accounts.name_for(policy)).first()
+    return why_account_held(account, now) if account is not None else ""
+
+
+def why_account_held(account: ProviderAccount, now: datetime) -> str:
+    """Why nothing starts at this account at present; "" when it does."""
+    if account.retired_at is not None:
+        return f"The account {account.name} is retired: nothing new starts there. Choose another in the kind's policy."
+    if account.is_paused:
+        return f"The account {account.name} is paused: nothing new starts there. Resume it on the account's page."
+    if account.is_held(now):
+        why = account.hold_text or account.hold_reason.replace("_", " ")
+        until = f"{account.held_until:%H:%M:%S} UTC"
+        return f"The account {account.name} is held until {until}, then goes on by itself: {why}"
     return ""
 
 

@@ -9,16 +9,22 @@ from typing import Any
 
 import pytest
 import requests
+from django.conf import settings
 
 from kernel.network.openings import parse_openings
 from tasks.engine import clock
 from tasks.models import Batch, ExternalJob, Task
-from tasks.providers.base import NewJob, ProviderCall
+from tasks.providers.base import Account, NewJob, ProviderCall
 from tasks.providers.sandbox import SandboxProvider
 from tasks.states import FINAL_STATES, JobState, State
 
 KEY = "sk_tests"
 SECRET = "whsec_dGVzdHMtb25seS10ZXN0cy1vbmx5LXRlc3RzLW9ubHk="
+
+
+def account(url: str, key: str = KEY) -> Account:
+    """The sandbox's, as the adapter is made with."""
+    return Account("sandbox", url, key, (SECRET,), networks=parse_openings("127.0.0.0/8"))
 
 
 class Sandbox:
@@ -139,5 +145,5 @@ def make_batch(now: datetime, make_task: MakeTask) -> Callable[..., Batch]:
 
 def start_elsewhere(reference: str, name: str = "Bar") -> str:
     """Start a job at the sandbox behind our back, as a call would whose answer was lost; returns its id."""
-    provider = SandboxProvider.from_settings()
+    provider = SandboxProvider(account(settings.SANDBOX_PROVIDER_URL))
     return provider.start("scoring", NewJob(reference, {"business": {"name": name}}), ProviderCall()).job_id

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tasks.providers.base import (
+    JobRef,
     NewJob,
     NotThere,
     Provider,
@@ -48,19 +49,19 @@ class ProviderConformance:
     def finished(self, provider: Provider) -> StartedJob:
         job = self.started(provider)
         for _ in range(300):
-            if provider.status(job.job_id).status in ENDS:
+            if provider.status(JobRef(job.job_id, self.kind, job.item_key, job.batch_id)).status in ENDS:
                 return job
             time.sleep(0.05)
         raise AssertionError("the job did not finish")
 
     def test_it_says_what_it_is(self, provider: Provider) -> None:
-        assert provider.name and provider.scheme and self.kind in provider.kinds
+        assert provider.name and provider.adapter and provider.scheme and provider.does(self.kind)
         assert provider.secrets() and all(provider.secrets())
 
     def test_a_started_job_has_an_id_and_a_status(self, provider: Provider) -> None:
         job = self.started(provider)
         assert 1 <= len(job.job_id) <= 200
-        update = provider.status(job.job_id)
+        update = provider.status(JobRef(job.job_id, self.kind, job.item_key, job.batch_id))
         assert update.job_id == job.job_id and update.status != JobStatus.UNKNOWN and update.raw_status
 
     def test_a_batch_answers_for_each_reference(self, provider: Provider) -> None:
@@ -73,7 +74,8 @@ class ProviderConformance:
 
     def test_many_are_listed_in_one_call_and_unknown_ones_are_absent(self, provider: Provider) -> None:
         ids = [self.started(provider).job_id for _ in range(3)]
-        listed = provider.list_jobs(job_ids=[*ids, "job_that_never_was"])
+        asked = [JobRef(job_id, self.kind) for job_id in [*ids, "job_that_never_was"]]
+        listed = provider.list_jobs(jobs=asked)
         assert {job.update.job_id for job in listed} == set(ids)
 
     def test_a_start_is_found_by_its_reference(self, provider: Provider) -> None:
@@ -85,17 +87,17 @@ class ProviderConformance:
 
     def test_a_finished_job_has_a_result(self, provider: Provider) -> None:
         job = self.finished(provider)
-        assert provider.result(job.job_id, job.item_key)
-        assert provider.status(job.job_id).status == JobStatus.SUCCEEDED
+        assert provider.result(JobRef(job.job_id, self.kind, job.item_key, job.batch_id))
+        assert provider.status(JobRef(job.job_id, self.kind, job.item_key, job.batch_id)).status == JobStatus.SUCCEEDED
 
     def test_cancelling_a_finished_job_says_that_it_is_finished(self, provider: Provider) -> None:
         job = self.finished(provider)
-        assert provider.cancel(job.job_id).status == JobStatus.SUCCEEDED
+        assert provider.cancel(JobRef(job.job_id, self.kind, job.item_key, job.batch_id)).status == JobStatus.SUCCEEDED
 
     def test_unknown_jobs_are_not_there(self, provider: Provider) -> None:
         for ask in (provider.status, provider.result, provider.cancel):
             with pytest.raises(NotThere):
-                ask("job/../that?never=was")  # and no id can lead elsewhere
+                ask(JobRef("job/../that?never=was", self.kind))  # and no id can lead elsewhere
 
     def test_a_bad_input_is_rejected(self, provider: Provider) -> None:
         with pytest.raises(ProviderRejected):
@@ -106,7 +108,10 @@ class ProviderConformance:
             self.started(denied_provider)
 
     def test_nobody_there_is_unavailable_and_surely_not_done(self, dead_provider: Provider) -> None:
-        for call in (lambda: self.started(dead_provider), lambda: dead_provider.list_jobs(job_ids=["x"])):
+        for call in (
+            lambda: self.started(dead_provider),
+            lambda: dead_provider.list_jobs(jobs=[JobRef("x", self.kind)]),
+        ):
             with pytest.raises(ProviderUnavailable) as caught:
                 call()
             assert "http" not in caught.value.detail
@@ -135,5 +140,5 @@ class ProviderConformance:
 
     def test_every_failure_is_typed_and_holds_no_secret(self, denied_provider: Provider) -> None:
         with pytest.raises(ProviderError) as caught:
-            denied_provider.status("x")
+            denied_provider.status(JobRef("x", self.kind))
         assert all(secret not in caught.value.detail for secret in denied_provider.secrets())

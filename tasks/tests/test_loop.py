@@ -1,21 +1,23 @@
 """The loop against the real sandbox: start, poll, fetch, cancel, and what goes wrong on the way."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from delivery.models import Event
-from tasks import providers
+from tasks import accounts
 from tasks.engine import clock, lifecycle, rescue
 from tasks.external import adoption, fetching, starting
 from tasks.external.reconcile import reconcile, silence, time_out
-from tasks.models import ExternalJob, KindPolicy, Task
+from tasks.models import ExternalJob, KindPolicy, ProviderAccount, Task
+from tasks.providers.base import JobRef
 from tasks.providers.sandbox import SandboxProvider
 from tasks.states import JobState, State
 from tasks.submit import submit, submit_batch
 from tasks.tests import drive
-from tasks.tests.conftest import KEY, SECRET, Sandbox, start_elsewhere
+from tasks.tests.conftest import Sandbox, account, start_elsewhere
 
 pytestmark = pytest.mark.django_db
 
@@ -100,10 +102,8 @@ def test_a_start_that_timed_out_after_it_started_is_adopted_and_not_doubled(sand
     batch = submit_batch("scoring", scores(3), caller="t")
     now = clock.now()
     (start,) = starting.claim("scoring", 1, now)
-    hasty = SandboxProvider(sandbox.url, KEY, SECRET, call_seconds=0.5)
-    with monkeypatch.context() as patch:
-        patch.setattr(providers, "get", lambda _name: hasty)
-        outcomes = starting.call(start)
+    hasty = SandboxProvider(account(sandbox.url), call_seconds=0.5)
+    outcomes = starting.call(replace(start, provider=hasty))
     starting.settle(start, outcomes, now)
     assert drive.states() == {"running": 3} and sandbox.stats()["jobs"] == 3
     assert set(ExternalJob.objects.values_list("state", flat=True)) == {JobState.SUBMITTING}
@@ -178,8 +178,8 @@ def test_a_provider_that_is_down_holds_the_kind_and_charges_nothing(unreachable_
     starting.settle(start, starting.call(start), clock.now())
     assert drive.states() == {"retrying": 3} and not ExternalJob.objects.exists()
     assert set(Task.objects.values_list("attempt_count", "error_code")) == {(0, "provider_unavailable")}
-    policy = KindPolicy.objects.get(kind="scoring")
-    assert policy.held_until and policy.hold_reason == "provider_unavailable"
+    held = ProviderAccount.objects.get()
+    assert held.held_until and held.hold_reason == "provider_unavailable"
     assert starting.claim("scoring", 1, clock.now()) == []
     batch.refresh_from_db()
     assert batch.counts == {"retrying": 3}
@@ -200,7 +200,7 @@ def test_a_wrong_key_buries_no_task(sandbox: Sandbox, settings: Any) -> None:
     (start,) = starting.claim("scoring", 1, clock.now())
     starting.settle(start, starting.call(start), clock.now())
     assert Task.objects.get().state == State.RETRYING
-    assert KindPolicy.objects.get(kind="scoring").hold_reason == "provider_denied"
+    assert ProviderAccount.objects.get().hold_reason == "provider_denied"
 
 
 def test_a_job_the_provider_does_not_know_for_three_polls_is_lost_and_done_again(
@@ -220,7 +220,7 @@ def test_the_dry_run_says_what_it_would_do_and_does_nothing(sandbox: Sandbox) ->
     task = submit("scoring", SCORE, caller="t")
     drive.start_due(0.5)
     job = task.jobs.get()
-    drive.until_true(lambda: _provider().status(job.job_id).raw_status == "completed")
+    drive.until_true(lambda: _provider().status(JobRef(job.job_id)).raw_status == "completed")
     (row,) = reconcile(clock.now(), dry_run=True).differences
     assert row == {
         "task_id": str(task.pk),
@@ -259,7 +259,7 @@ def test_cancel_that_comes_too_late_lets_the_result_in(sandbox: Sandbox) -> None
     task = submit("scoring", SCORE, caller="t")
     drive.start_due(0.5)
     job_id = task.jobs.get().job_id
-    drive.until_true(lambda: _provider().status(job_id).raw_status == "completed")
+    drive.until_true(lambda: _provider().status(JobRef(job_id)).raw_status == "completed")
     assert lifecycle.cancel([task.pk], actor="me", reason="late") == {task.pk: "cancelling"}
     drive.cancel_due()
     assert Task.objects.get().state == State.FETCHING
@@ -269,7 +269,7 @@ def test_cancel_that_comes_too_late_lets_the_result_in(sandbox: Sandbox) -> None
 
 
 def _provider() -> Any:
-    return providers.get("sandbox")
+    return accounts.get("sandbox")
 
 
 def test_a_result_that_breaks_the_rules_is_rejected_and_the_work_done_again(sandbox: Sandbox, make_task: Any) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import quote
 
 import requests  # noqa: TID251 - its types; the session is the guarded one
-from django.conf import settings
 
 from kernel import clock
 from kernel.network.http import CallFailed, provider_session
@@ -16,8 +15,10 @@ from kernel.parsing import HostileJSON, tolerant_loads
 from tasks.providers import answers, results
 from tasks.providers.answers import Call
 from tasks.providers.base import (
+    Account,
     BadAnswer,
     Gone,
+    JobRef,
     ListedJob,
     NewJob,
     NotThere,
@@ -40,29 +41,17 @@ _NOTHING_DONE = frozenset({500})  # what the sandbox promises; the codes of othe
 
 
 class SandboxProvider(Provider):
-    name = "sandbox"
+    adapter = "sandbox"
+    title = "Sandbox"
     scheme = "standard_webhooks"
     kinds = frozenset({"map_search", "email_generation", "scoring"})
     max_batch = 1000
+    takes_base_url = True
 
-    def __init__(self, base_url: str, key: str, webhook_secret: str, *, call_seconds: float = CALL_SECONDS) -> None:
-        self._base = base_url.rstrip("/")
-        self._key = key
-        self._secret = webhook_secret
-        self._seconds = call_seconds
+    def __init__(self, account: Account, *, call_seconds: float | None = None) -> None:
+        super().__init__(account)
+        self._seconds = call_seconds or CALL_SECONDS
         self._local = threading.local()
-
-    @classmethod
-    def from_settings(cls) -> "SandboxProvider":
-        """The configured one: the same object while the settings stay, so that its connections are reused."""
-        wanted = (settings.SANDBOX_PROVIDER_URL, settings.SANDBOX_PROVIDER_KEY, settings.SANDBOX_WEBHOOK_SECRET)
-        if _configured.get("by") != wanted:
-            _configured.update(by=wanted, provider=cls(*wanted))
-        provider: SandboxProvider = _configured["provider"]
-        return provider
-
-    def secrets(self) -> list[str]:
-        return [self._secret] if self._secret else []
 
     def start(self, kind: str, job: NewJob, call: ProviderCall) -> StartedJob:
         body = {"input": dict(job.input), "reference": job.reference}
@@ -79,14 +68,14 @@ class SandboxProvider(Provider):
         begun = [payloads.started(job, batch_id) for job in _jobs(said)]
         return [job for job in begun if job is not None]
 
-    def status(self, job_id: str) -> ProviderUpdate:
-        return _read(payloads.update, self._call(Call.POLL, f"/v1/jobs/{quote(job_id, safe='')}"))
+    def status(self, job: JobRef) -> ProviderUpdate:
+        return _read(payloads.update, self._call(Call.POLL, _path(job)))
 
     def list_jobs(
-        self, *, job_ids: Iterable[str] = (), references: Iterable[str] = (), since: datetime | None = None
+        self, *, jobs: Iterable[JobRef] = (), references: Iterable[str] = (), since: datetime | None = None
     ) -> list[ListedJob]:
         found: list[ListedJob] = []
-        job_ids = list(job_ids)
+        job_ids = list(dict.fromkeys(job.job_id for job in jobs))
         for name, values in (("ids", job_ids), ("reference", list(references))):
             plain = [value for value in values if "," not in value]
             for start in range(0, len(plain), IDS_PER_CALL):
@@ -97,15 +86,15 @@ class SandboxProvider(Provider):
             found += self._pages({"since": since.isoformat()})
         return found
 
-    def result(self, job_id: str, item_key: str = "") -> Any:
-        answer = self._answer(Call.RESULT, f"/v1/jobs/{quote(job_id, safe='')}/result")
+    def result(self, job: JobRef) -> Any:
+        answer = self._answer(Call.RESULT, f"{_path(job)}/result")
         found = results.read(answer.content)
         if not isinstance(found.value, Mapping):
             raise BadAnswer("The result cannot be used: it is not a JSON object.", raw=answer.content)
         return found
 
-    def cancel(self, job_id: str) -> ProviderUpdate:
-        return _read(payloads.update, self._call(Call.CANCEL, f"/v1/jobs/{quote(job_id, safe='')}/cancel"))
+    def cancel(self, job: JobRef) -> ProviderUpdate:
+        return _read(payloads.update, self._call(Call.CANCEL, f"{_path(job)}/cancel"))
 
     def parse(self, body: bytes, headers: Mapping[str, str]) -> ParsedCallback:
         return payloads.parse(body)
@@ -115,7 +104,7 @@ class SandboxProvider(Provider):
         found = []
         for job_id in job_ids:
             with suppress(NotThere):
-                found.append(ListedJob("", self.status(job_id)))
+                found.append(ListedJob("", self.status(JobRef(job_id))))
         return found
 
     def _pages(self, query: dict[str, str], asked: int | None = None) -> list[ListedJob]:
@@ -144,7 +133,7 @@ class SandboxProvider(Provider):
         headers = {"x-correlation-id": call.correlation_id, **call.headers} if call and call.correlation_id else {}
         method = "POST" if purpose in (Call.START, Call.CANCEL) else "GET"
         try:
-            answer = self._session().request(method, self._base + path, headers=headers, **request)
+            answer = self._session().request(method, self.base_url + path, headers=headers, **request)
         except CallFailed as error:
             raise answers.failed(error, purpose) from error
         if problem := _problem(answer, purpose):
@@ -155,14 +144,15 @@ class SandboxProvider(Provider):
         session: requests.Session | None = getattr(self._local, "session", None)
         if session is None:
             session = self._local.session = provider_session(
-                allowed_networks=tuple(settings.PROVIDER_ALLOWED_NETWORKS),
+                allowed_networks=self.account.networks,
                 total_seconds=self._seconds,
-                headers={"authorization": f"Bearer {self._key}", "accept": "application/json"},
+                headers={"authorization": f"Bearer {self.account.api_key}", "accept": "application/json"},
             )
         return session
 
 
-_configured: dict[str, Any] = {}
+def _path(job: JobRef) -> str:
+    return f"/v1/jobs/{quote(job.job_id, safe='')}"
 
 
 def _with_callback(body: dict[str, Any], call: ProviderCall) -> dict[str, Any]:

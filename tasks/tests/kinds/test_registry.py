@@ -65,7 +65,7 @@ def test_unknown_kind_says_which_there_are() -> None:
 
 def test_without_a_provider_a_submission_says_what_to_do(db: None, settings) -> None:
     settings.SANDBOX_PROVIDER_URL = ""
-    with pytest.raises(NoProvider, match="Configure one"):
+    with pytest.raises(NoProvider, match="Make one"):
         submit("scoring", {"business": BUSINESS}, caller="t")
     assert submit("batch_report", {"batch": "1"}, caller="t").pk
 

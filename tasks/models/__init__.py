@@ -1,0 +1,36 @@
+"""Durable work: tasks, batches, the external jobs that carry them out, the accounts they run at, and the log of it.
+
+State columns are written only by `tasks.engine.lifecycle`; nothing here decides anything.
+"""
+
+from tasks.models.accounts import ProviderAccount
+from tasks.models.jobs import ExternalJob, KeptAnswer
+from tasks.models.limits import (
+    MAX_ATTEMPTS,
+    MAX_BATCH,
+    MAX_CONCURRENCY,
+    MAX_RATE_PER_MINUTE,
+    MAX_TIMEOUT_SECONDS,
+    SMALL_MOST,
+)
+from tasks.models.policies import KindPolicy
+from tasks.models.schedules import Schedule, ScheduleRun
+from tasks.models.work import Batch, Task, Transition
+
+__all__ = [
+    "MAX_ATTEMPTS",
+    "MAX_BATCH",
+    "MAX_CONCURRENCY",
+    "MAX_RATE_PER_MINUTE",
+    "MAX_TIMEOUT_SECONDS",
+    "SMALL_MOST",
+    "Batch",
+    "ExternalJob",
+    "KeptAnswer",
+    "KindPolicy",
+    "ProviderAccount",
+    "Schedule",
+    "ScheduleRun",
+    "Task",
+    "Transition",
+]

@@ -1,0 +1,56 @@
+"""What is submitted again and again, and each time it was due."""
+
+from django.db import models
+from django.db.models import Q
+
+from kernel.clock import CreatedAt
+from kernel.json_fields import ShownJSONField
+from tasks.models.work import Task
+
+
+class Schedule(models.Model):
+    """A task submitted again and again, every so many seconds counted from `starts_at` (UTC)."""
+
+    name = models.CharField(max_length=100, unique=True)
+    kind = models.CharField(max_length=60)
+    input = ShownJSONField(default=dict, blank=True)
+    subscriber = models.CharField(max_length=100, blank=True)
+    every_seconds = models.PositiveIntegerField(help_text="At least 60.")
+    starts_at = models.DateTimeField()
+    catch_up = models.CharField(
+        max_length=6,
+        default="latest",
+        choices=[
+            ("all", "run every missed slot"),
+            ("latest", "run the latest missed slot"),
+            ("skip", "skip missed slots"),
+        ],
+    )
+    is_enabled = models.BooleanField(default=True)
+    last_due_at = models.DateTimeField(null=True, blank=True, editable=False)
+    created_at = CreatedAt()
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.CheckConstraint(condition=Q(every_seconds__gte=60), name="schedule_every_minute_at_most")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ScheduleRun(models.Model):
+    """One slot of a schedule. Unique, so that two schedulers, or one that was stopped, neither double nor lose one."""
+
+    schedule = models.ForeignKey(Schedule, on_delete=models.CASCADE, related_name="runs")
+    due_at = models.DateTimeField()
+    task = models.ForeignKey(Task, null=True, blank=True, on_delete=models.SET_NULL)
+    is_skipped = models.BooleanField(default=False)
+    reason = models.CharField(max_length=200, blank=True, help_text="Why it made no task.")
+    created_at = CreatedAt()
+
+    class Meta:
+        ordering = ["-due_at"]
+        constraints = [models.UniqueConstraint(fields=["schedule", "due_at"], name="schedulerun_once")]
+
+    def __str__(self) -> str:
+        return f"{self.schedule} at {self.due_at:%Y-%m-%d %H:%M}"

@@ -1,0 +1,139 @@
+"""Tasks, the batches they belong to, and the log of every transition."""
+
+from django.db import models
+from django.db.models import Q
+
+from kernel.clock import CreatedAt, UpdatedAt
+from kernel.json_fields import ShownJSONField, TextBytes
+from tasks.states import BATCH_OUTCOMES, FINAL_STATES, Cause, State
+
+
+class Batch(models.Model):
+    """A group of tasks of one kind. `counts` always equals a recount of its tasks by state."""
+
+    kind = models.CharField(max_length=60)
+    subscriber = models.CharField(max_length=100, blank=True, help_text="Who is told about its end.")
+    caller = models.CharField(max_length=80, blank=True, editable=False)
+    reference = models.CharField(max_length=200, blank=True)
+    correlation_id = models.CharField(max_length=64, db_index=True)
+    total = models.PositiveIntegerField(default=0)
+    counts = models.JSONField(default=dict, help_text="Number of tasks in each state that occurs.")
+    revision = models.PositiveIntegerField(default=0, help_text="How many times it has been completed.")
+    is_completed = models.BooleanField(default=False)
+    outcome = models.CharField(max_length=20, blank=True, choices=[(word, word) for word in BATCH_OUTCOMES])
+    created_at = CreatedAt()
+    completed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+        verbose_name_plural = "batches"
+        permissions = [("cancel_batch", "Can cancel a batch")]
+        indexes = [
+            models.Index(fields=["subscriber", "-id"], name="batch_subscriber"),
+            models.Index(fields=["kind", "-id"], name="batch_kind"),
+        ]
+
+    def __str__(self) -> str:
+        return f"Batch {self.pk} ({self.kind})"
+
+    @property
+    def state(self) -> str:
+        return "completed" if self.is_completed else "running"
+
+
+class Task(models.Model):
+    """One unit of work, wherever it runs. Its row is the truth; broker messages only wake workers up."""
+
+    kind = models.CharField(max_length=60)
+    batch = models.ForeignKey(Batch, null=True, blank=True, on_delete=models.PROTECT, related_name="tasks")
+    position = models.PositiveIntegerField(default=0, help_text="Its place in the batch, from 0.")
+    subscriber = models.CharField(max_length=100, blank=True, help_text="Who is told about its end.")
+    caller = models.CharField(max_length=80, blank=True, editable=False)
+    reference = models.CharField(max_length=200, blank=True, help_text="The caller's own name for it.")
+    correlation_id = models.CharField(max_length=64, db_index=True)
+    state = models.CharField(max_length=12, choices=State.choices, default=State.QUEUED)
+    progress = models.PositiveSmallIntegerField(default=0, help_text="0 to 100.")
+    input = ShownJSONField()
+    result = ShownJSONField(null=True, blank=True)
+    # Lists carry these instead of the bodies. By the database itself: they cannot part, whoever writes the row.
+    input_bytes = models.GeneratedField(
+        expression=TextBytes("input"), output_field=models.IntegerField(null=True), db_persist=True
+    )
+    result_bytes = models.GeneratedField(
+        expression=TextBytes("result"), output_field=models.IntegerField(null=True), db_persist=True
+    )
+    error_code = models.CharField(max_length=60, blank=True)
+    error_text = models.TextField(blank=True)
+    attempt_count = models.PositiveSmallIntegerField(default=0, help_text="External jobs or runs begun so far.")
+    attempt_limit = models.PositiveSmallIntegerField(default=3)
+    fetch_count = models.PositiveSmallIntegerField(default=0, help_text="Tries to fetch this attempt's result.")
+    rescue_count = models.PositiveSmallIntegerField(default=0)
+    redrive_count = models.PositiveSmallIntegerField(default=0)
+    run_at = models.DateTimeField(help_text="Not before.")
+    next_attempt_at = models.DateTimeField(help_text="When it is due next, in the states that wait.")
+    deadline_at = models.DateTimeField(null=True, blank=True, help_text="Until then the provider may take.")
+    lease_token = models.UUIDField(null=True, blank=True, editable=False)
+    leased_until = models.DateTimeField(null=True, blank=True, editable=False)
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    created_at = CreatedAt()
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    updated_at = UpdatedAt()
+
+    class Meta:
+        ordering = ["-id"]
+        permissions = [
+            ("view_payload_task", "Can see inputs and results"),
+            ("redrive_task", "Can redrive a task"),
+            ("cancel_task", "Can cancel or discard a task"),
+        ]
+        constraints = [
+            models.CheckConstraint(condition=Q(state__in=State.values), name="task_state_known"),
+            models.CheckConstraint(condition=Q(progress__lte=100), name="task_progress_percent"),
+            models.CheckConstraint(
+                condition=Q(state__in=FINAL_STATES, finished_at__isnull=False)
+                | (~Q(state__in=FINAL_STATES) & Q(finished_at__isnull=True)),
+                name="task_final_has_end",
+            ),
+        ]
+        indexes = [
+            # The claim's: due rows of a kind. Finished rows are not in it.
+            models.Index(
+                fields=["kind", "next_attempt_at"],
+                name="task_due",
+                condition=Q(state__in=["scheduled", "queued", "retrying", "fetching"]),
+            ),
+            models.Index(fields=["leased_until"], name="task_leased", condition=Q(leased_until__isnull=False)),
+            models.Index(fields=["kind", "id"], name="task_running", condition=Q(state__in=["running", "fetching"])),
+            models.Index(fields=["batch", "state"], name="task_batch_state"),
+            models.Index(fields=["subscriber", "-id"], name="task_subscriber"),
+            models.Index(fields=["state", "-id"], name="task_state"),
+            models.Index(fields=["reference"], name="task_reference", condition=~Q(reference="")),
+        ]
+
+    def __str__(self) -> str:
+        return f"Task {self.pk} ({self.kind})"
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL_STATES
+
+
+class Transition(models.Model):
+    """Append-only: one step of a task, why it happened and who caused it. `from_state` is empty for its creation."""
+
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="transitions")
+    from_state = models.CharField(max_length=12, blank=True)
+    to_state = models.CharField(max_length=12, choices=State.choices)
+    cause = models.CharField(max_length=10, choices=Cause.choices)
+    reason = models.CharField(max_length=60, blank=True, help_text="A reason word.")
+    detail = models.TextField(blank=True)
+    actor = models.CharField(max_length=100, blank=True)
+    attempt = models.PositiveSmallIntegerField(default=0)
+    at = CreatedAt()
+
+    class Meta:
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return f"{self.from_state or 'new'} → {self.to_state}"
