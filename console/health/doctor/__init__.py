@@ -15,6 +15,7 @@ from console.health.doctor import address, event, jobs, messages, servers, store
 from console.health.doctor.findings import Finding, Look, NotTried, guarded
 from console.health.leftovers import demo_leftovers
 
+TABLES = ("database", "migrations")
 LOOKS = (
     Look("database", health.database),
     Look("postgresql_version", servers.postgresql, needs=("database",)),
@@ -25,22 +26,23 @@ LOOKS = (
     Look("channel_layer", servers.channel_layer),
     Look("master_keys", stored.keys),
     Look("delivery_ca_file", stored.ca_file),
-    Look("stored_secrets", stored.stored_secrets, needs=("migrations", "master_keys"), is_long=True),
-    Look("endpoint_certificates", stored.endpoint_certificates, needs=("migrations", "master_keys"), is_long=True),
-    Look("demo_leftovers", demo_leftovers, needs=("migrations",)),
-    Look("processes", health.processes, needs=("migrations",)),
-    Look("process_clocks", servers.process_clocks, needs=("migrations",)),
-    Look("schedule", servers.schedule, needs=("migrations",)),
+    Look("stored_secrets", stored.stored_secrets, needs=(*TABLES, "master_keys"), is_long=True),
+    Look("endpoint_certificates", stored.endpoint_certificates, needs=(*TABLES, "master_keys"), is_long=True),
+    Look("demo_leftovers", demo_leftovers, needs=TABLES),
+    Look("processes", health.processes, needs=TABLES),
+    Look("process_clocks", servers.process_clocks, needs=TABLES),
+    Look("process_keys", stored.process_keys, needs=(*TABLES, "master_keys")),
+    Look("schedule", servers.schedule, needs=TABLES),
     Look("public_base_url", address.public_address),
     Look("signing_secrets", stored.signing_secrets),
     Look("providers", jobs.ask_providers, is_long=True),
     Look("sandbox_receiver", address.sandbox_receiver),
     Look("channel_layer_trip", messages.channel_layer_trip, needs=("channel_layer",), is_long=True),
-    Look("queues", messages.queues, needs=("broker", "channel_layer_trip"), is_long=True),
+    Look("queues", messages.queues, needs=("database", "broker", "channel_layer", "channel_layer_trip"), is_long=True),
     Look(
         "event",
         event.send_and_receive,
-        needs=("migrations", "master_keys", "broker", "delivery_process", "public_base_url"),
+        needs=(*TABLES, "master_keys", "process_keys", "broker", "delivery_process", "public_base_url"),
         is_long=True,
     ),
 )
@@ -58,6 +60,7 @@ _MISSING = {
     "channel_layer": "the channel layer does not answer",
     "channel_layer_trip": "the answers come through the channel layer, and it does not carry them",
     "master_keys": "MASTER_KEYS cannot be used",
+    "process_keys": "processes have other MASTER_KEYS than this one",
     "delivery_process": "no delivery worker is up",
     "public_base_url": "PUBLIC_BASE_URL does not lead back to us",
 }

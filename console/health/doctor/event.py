@@ -17,6 +17,7 @@ from delivery import endpoint_rules, trial
 from delivery.endpoint_rules import InvalidEndpoint
 from delivery.models import Delivery
 from delivery.policy.outcomes import EXPLANATIONS, Outcome
+from kernel.network.addresses import ALLOW_HINT
 
 ACTOR = "manage.py doctor"
 PATIENCE_SECONDS = 30.0
@@ -47,7 +48,8 @@ def _sent() -> Finding:
         endpoint_rules.check_destination(url, trial.SUBSCRIBER, tells_addresses=True)
         begun = trial.begin(nonce, url, actor=ACTOR)
     except InvalidEndpoint as refused:
-        return NotTried(NAME, f"{_host()} may not be sent to ({refused}) {_how_to_open()}")
+        why = str(refused).replace(ALLOW_HINT, "").strip()
+        return NotTried(NAME, f"deliveries may not go to {_host()}. {why} {_how_to_open()}")
     return _judge(_wait(begun))
 
 

@@ -49,7 +49,11 @@ def queues() -> Iterator[Finding]:
             yield NotTried(f"queue_{name}", words)
         else:
             command = _COMMANDS.get(name) or _COMMANDS["tasks"]
-            yield Check(f"queue_{name}", False, f"No worker reads it. Start one: {command}")
+            yield Check(
+                f"queue_{name}",
+                False,
+                f"No worker answers that it reads it. Start one, or restart what hangs: {command}",
+            )
 
 
 def answer(group: str, name: str) -> None:

@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db.models import F, QuerySet, TextField
 from django.db.models.functions import Cast
 
+from console.health import heartbeat, known_keys
 from console.health.checks import Check
 from console.health.doctor.findings import Finding, NotTried, named
 from delivery import endpoint_rules
@@ -29,6 +30,15 @@ def keys() -> Check:
         words = f"MASTER_KEYS cannot encrypt ({type(error).__name__}). It must list Fernet keys; see docs/reference.md."
         return Check("master_keys", False, words)
     return Check("master_keys", True, f"{len(settings.MASTER_KEYS)} set, the first encrypts (see stored secrets)")
+
+
+def process_keys() -> Check:
+    """What one process encrypts the others must be able to open."""
+    others = known_keys.processes_without_ours(heartbeat.NEED_NO_KEY, heartbeat.FRESH)
+    if others:
+        words = f"Another key is the first of MASTER_KEYS in {named(others)}. Give all the same, and restart them."
+        return Check("process_keys", False, words)
+    return Check("process_keys", True, "no living process has another first key than this one")
 
 
 def ca_file() -> Check:

@@ -4,6 +4,7 @@ Exit 0 where nothing is wrong, 1 where something is, 130 after Ctrl-C.
 """
 
 import json
+import logging
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -28,12 +29,15 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         findings = doctor.examine(is_quick=options["quick"])
+        logging.disable(logging.WARNING)  # of what it tries: it says itself what came of it
         try:
             is_well = self._tell_json(list(findings)) if options["json"] else self._tell(findings)
         except KeyboardInterrupt:
             findings.close()  # what it made is removed there
             self.stderr.write("\nStopped. What it had made is removed again; run it once more for the whole answer.")
             sys.exit(STOPPED)
+        finally:
+            logging.disable(logging.NOTSET)
         if not is_well:
             sys.exit(1)
 
@@ -50,7 +54,8 @@ class Command(BaseCommand):
         return is_well
 
     def _tell(self, findings: Iterable[Finding]) -> bool:
-        """Line by line as they come: some take seconds."""
+        """Line by line as they come: some take seconds. What to do stands at the end, where it is seen."""
+        self._tell_environment()
         wrong, left_out = 0, []
         for finding in findings:
             if isinstance(finding, NotTried):
@@ -60,17 +65,17 @@ class Command(BaseCommand):
             mark = self.style.SUCCESS("ok  ") if finding.is_ok else self.style.ERROR("BAD ")
             self.stdout.write(f"{mark} {_words(finding.name):{LEFT}} {finding.words}")
             self.stdout.flush()
-        self._tell_environment()
         self._tell_left_out(left_out)
         well = f"All is well with what was tried; {len(left_out)} things were not."
         self.stdout.write(f"\n{wrong} to mend; each line that begins with BAD says how." if wrong else f"\n{well}")
         return not wrong
 
     def _tell_environment(self) -> None:
-        self.stdout.write("\nEnvironment (secrets are not shown):")
+        self.stdout.write("Environment (secrets are not shown):")
         for row in doctor.environment():
             value = row["value"] if row["is_set"] else "(not set)" if not row["value"] else f"{row['value']} (default)"
             self.stdout.write(f"     {row['name']:{LEFT}} {value}")
+        self.stdout.write("")
 
     def _tell_left_out(self, left_out: list[NotTried]) -> None:
         """One line for each reason."""
@@ -79,7 +84,7 @@ class Command(BaseCommand):
             by_reason.setdefault(one.words, []).append(_words(one.name))
         self.stdout.write("\nNot tried:")
         for words, names in by_reason.items():
-            self.stdout.write(f"  -  {', '.join(names):{LEFT}} {words}")
+            self.stdout.write(f"  -  {', '.join(names)}: {words}")
 
 
 def _words(name: str) -> str:
