@@ -7,7 +7,7 @@ guess, leads further. The signature is verified by what verifies providers' call
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from delivery import trial
+from console.health import trial
 from kernel import clock
 from kernel.secrets import UndecryptableSecret
 from webhooks import schemes

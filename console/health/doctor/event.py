@@ -1,4 +1,4 @@
-"""The doctor sends itself one signed event, through a real worker, and sees it arrive: see `delivery.trial`.
+"""The doctor sends itself one signed event, through a real worker, and sees it arrive: see `console.health.trial`.
 
 Everything it makes is removed again, whatever happens; what a killed one left, the next one removes.
 """
@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.urls import reverse
 
-from console.health import door
+from console.health import door, trial
 from console.health.checks import Check
 from console.health.doctor.findings import Finding, NotTried
-from delivery import endpoint_rules, trial
+from delivery import endpoint_rules
 from delivery.endpoint_rules import InvalidEndpoint
 from delivery.models import Delivery
 from delivery.policy.outcomes import EXPLANATIONS, Outcome

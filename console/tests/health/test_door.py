@@ -6,8 +6,8 @@ from django.test import Client
 from django.urls import reverse
 from standardwebhooks import Webhook
 
+from console.health import trial
 from console.health.door import MOST_BYTES
-from delivery import trial
 from delivery.models import Endpoint
 from delivery.tests.engine.conftest import LOOPBACK
 from kernel import clock

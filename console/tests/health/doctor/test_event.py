@@ -2,11 +2,11 @@
 
 import pytest
 
+from console.health import trial
 from console.health.checks import Check
 from console.health.doctor import event
 from console.health.doctor.findings import NotTried
 from console.tests.conftest import make_endpoint
-from delivery import trial
 from delivery.models import Delivery, Endpoint, Event
 from delivery.tests.engine.conftest import LOOPBACK, drain  # noqa: F401 - a fixture
 from kernel.network.openings import parse_openings

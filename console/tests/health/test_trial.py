@@ -7,7 +7,8 @@ import pytest
 from cryptography.fernet import Fernet
 from django.utils import timezone
 
-from delivery import endpoints, events, trial
+from console.health import trial
+from delivery import endpoints, events
 from delivery.endpoint_rules import InvalidEndpoint
 from delivery.maintenance.accounting import account
 from delivery.models import Attempt, Delivery, Endpoint, EndpointHealth, Event
