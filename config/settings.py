@@ -345,6 +345,7 @@ if SANDBOX_PROVIDER_URL:  # the simulated provider lives on this machine
 _ONE_EVENT = 4 * EVENT_MAX_BYTES + 64 * 1024  # JSON may come in with escapes and spaces that do not go out
 BODY_CAPS = {
     "/webhooks/": INBOUND_MAX_BYTES,
+    "/doctor/": 16 * 1024,
     "/api/v1/events/bulk": max(4 * 1024 * 1024, _ONE_EVENT),
     "/api/v1/events": _ONE_EVENT,
     "/api/v1/endpoints": max(1024 * 1024, _ONE_EVENT),  # templates, certificates, ten thousand ids, an event to preview

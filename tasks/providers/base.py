@@ -19,11 +19,14 @@ Which status code is which of these is `tasks.providers.answers`; how a result i
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from tasks.states import JobStatus
+
+NO_JOB = "roundtrip-doctor"  # no provider gives such an id
 
 
 class ProviderError(Exception):
@@ -198,6 +201,16 @@ class Provider(ABC):
             except NotThere:
                 continue
         return found
+
+    def missing_credentials(self) -> str:
+        """The variable without which it cannot be asked anything, where that is empty; else ""."""
+        return ""
+
+    def greet(self) -> None:
+        """One harmless call with our credentials, for `manage.py doctor`: after a job that is not there, unless the
+        provider has something cheaper. Raises what `status` does, but for NotThere, which is an answer."""
+        with suppress(NotThere):
+            self.status(NO_JOB)
 
     @abstractmethod
     def result(self, job_id: str, item_key: str = "") -> Any:

@@ -64,6 +64,9 @@ class SandboxProvider(Provider):
     def secrets(self) -> list[str]:
         return [self._secret] if self._secret else []
 
+    def missing_credentials(self) -> str:
+        return "" if self._key else "SANDBOX_PROVIDER_KEY"
+
     def start(self, kind: str, job: NewJob, call: ProviderCall) -> StartedJob:
         body = {"input": dict(job.input), "reference": job.reference}
         said = self._call(Call.START, f"/v1/{kind}/jobs", call=call, json=_with_callback(body, call))
