@@ -66,8 +66,8 @@ def main() -> int:
         )
         return 2
     wrong = 0
-    for what, must_take, *request in cases():
-        status = send(sys.argv[1], *request)
+    for what, must_take, webhook_id, moment, signatures, body in cases():
+        status = send(sys.argv[1], webhook_id, moment, signatures, body)
         if not status:
             return 2
         is_right = 200 <= status < 300 if must_take else 400 <= status < 500
