@@ -117,8 +117,8 @@ CUT = """() => [...document.querySelectorAll("#result_list :is(td, th)[data-labe
 
 
 def test_on_a_narrow_page_no_value_of_a_list_is_cut_and_nothing_is_beside_the_page(system, page):
-    task = system.finished(system.submit("scoring", [{"business": {"name": "Uno"}}]))
-    assert task["total"] == 1
+    batch = system.finished(system.submit("scoring", [{"business": {"name": "Uno"}}]))
+    assert batch["total"] == 1
     page.set_viewport_size({"width": 390, "height": 844})
     for path in (
         "/admin/delivery/delivery/",
