@@ -68,7 +68,8 @@ _BY_OUTCOME: dict[str, str] = {
     Outcome.GONE: "The receiver says it is gone for good. Delete the endpoint, or give it a new URL and enable it.",
 }
 _BY_CODE: dict[int, str] = {
-    401: "Credentials were rotated and nobody told us. Set the new ones on the endpoint; then resume and redrive.",
+    401: "The receiver does not take our signature or credentials. Give it the endpoint's secret (rotate it to see "
+    "one), or correct the endpoint's headers; then resume and redrive.",
     403: "Credentials were rotated or rights withdrawn. Set the new ones on the endpoint; then resume and redrive.",
     404: "The address is gone. Correct the endpoint's URL; then redrive.",
     413: "The body is too large for them. Ask them to raise their limit; then redrive.",

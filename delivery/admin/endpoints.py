@@ -87,7 +87,9 @@ class EndpointAdmin(OnlyChangesAdmin, EndpointVerbs):
     @display(description="Endpoint", ordering="id")
     def label(self, obj: Endpoint) -> str:
         unreadable = " · unreadable" if unreadable_fields(obj) else ""
-        return format_html("<strong>{}</strong><br>{}{}", obj.name or f"Endpoint {obj.pk}", obj.host, unreadable)
+        return format_html(
+            "<span><strong>{}</strong><br>{}{}</span>", obj.name or f"Endpoint {obj.pk}", obj.host, unreadable
+        )
 
     @display(description="State", label=labels.ENDPOINT_COLOURS)
     def state_badge(self, obj: Endpoint) -> str:

@@ -16,6 +16,7 @@ from kernel.database import reads
 CONTENT_TYPE = "application/problem+json"
 ERRORS_SHOWN = 100  # more help nobody; two megabytes of wrong ids would be an answer of fifty
 LONGEST_FIELD, LONGEST_DETAIL = 200, 1_000
+NO_KEY = "Send an API key, as `Authorization: Bearer rt_…`, or log in to the console. An operator makes keys."
 log = structlog.get_logger(__name__)
 
 
@@ -188,7 +189,7 @@ def as_problem(error: Exception) -> Problem | None:
     if isinstance(error, Http404):
         return NotFound("There is nothing here that you may see.")
     if isinstance(error, PermissionDenied):
-        return Problem("You may not do this.", code="permission_denied", status=403)
+        return Problem("You may not do this; ask an administrator for the right.", code="permission_denied", status=403)
     if isinstance(error, exceptions.APIException):
         return _from_api_exception(error)
     if isinstance(error, RequestDataTooBig):
@@ -220,4 +221,5 @@ def _from_api_exception(error: exceptions.APIException) -> Problem:
         headers["WWW-Authenticate"] = challenge
     codes = error.get_codes()
     code = codes if isinstance(codes, str) else error.default_code
-    return Problem(str(error.detail), code=code, status=error.status_code, headers=headers)
+    detail = NO_KEY if isinstance(error, exceptions.NotAuthenticated) else str(error.detail)
+    return Problem(detail, code=code, status=error.status_code, headers=headers)

@@ -109,3 +109,24 @@ def test_no_page_asks_for_the_password_again_or_leaves_errors_in_the_browser(sys
         assert answer.status == 200, path
         time.sleep(0.3)
     assert complaints == []
+
+
+CUT = """() => [...document.querySelectorAll("#result_list :is(td, th)[data-label]")]
+    .filter((cell) => cell.scrollWidth > cell.clientWidth || cell.scrollHeight > cell.clientHeight)
+    .map((cell) => cell.dataset.label + ": " + cell.textContent.trim())"""
+
+
+def test_on_a_narrow_page_no_value_of_a_list_is_cut_and_nothing_is_beside_the_page(system, page):
+    batch = system.finished(system.submit("scoring", [{"business": {"name": "Uno"}}]))
+    assert batch["total"] == 1
+    page.set_viewport_size({"width": 390, "height": 844})
+    for path in (
+        "/admin/delivery/delivery/",
+        "/admin/delivery/endpoint/",
+        "/admin/delivery/event/",
+        "/admin/kernel/apikey/",
+        "/admin/kernel/apikey/add/",
+    ):
+        page.goto(f"{system.url}{path}")
+        assert page.evaluate(CUT) == [], path
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from django.db import connection, connections
 from django.utils import timezone
+from structlog.testing import capture_logs
 
 from console import figures
 from console.alerts import evaluate, rules, watchman
@@ -223,8 +224,18 @@ def test_the_evaluator_is_watched_by_every_web_process():
     Heartbeat.objects.update(seen_at=timezone.now() - timedelta(minutes=2))
     silent = {row["role"]: row["is_alive"] for row in figures.processes(timezone.now())}
     assert silent[heartbeat.EVALUATOR] is False
-    watchman.look()
+    with capture_logs() as kept:
+        watchman.look()
     assert opened("dead_letters").exists()
+    assert [line["event"] for line in kept].count("alert_evaluator_silent") == 1
+
+
+def test_at_the_very_first_start_a_web_process_looks_and_warns_of_nobodys_silence():
+    make_delivery(make_endpoint(), "dead_letter")
+    with capture_logs() as kept:
+        watchman.look()
+    assert opened("dead_letters").exists()
+    assert "alert_evaluator_silent" not in [line["event"] for line in kept]
 
 
 def test_a_fault_of_ours_is_one_alert_for_each_sort_and_resolves_when_it_is_over():
