@@ -141,7 +141,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "kernel.correlation.CorrelationMiddleware",
+    "kernel.web.correlation_header.CorrelationMiddleware",
     "kernel.web.refusals.LogRefusalsMiddleware",
     "console.pages.security.SecurityHeadersMiddleware",
     "kernel.api.error_views.RefuseNulMiddleware",

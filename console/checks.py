@@ -16,6 +16,4 @@ def nothing_of_a_demo(databases: Sequence[str] | None = None, **_kwargs: Any) ->
         found = leftovers.found() if databases else []
     except DatabaseError:
         return []
-    return [
-        Warning(f"This database was a demo's: {one.words}.", hint=one.remedy, id="console.W001") for one in found
-    ]
+    return [Warning(f"This database was a demo's: {one.words}.", hint=one.remedy, id="console.W001") for one in found]

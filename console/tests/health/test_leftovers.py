@@ -72,7 +72,9 @@ def test_each_is_an_alert_until_it_has_had_its_remedy(left):
     ApiKey.objects.update(revoked_at=timezone.now())
     endpoints.rotate_secret(endpoint.pk, actor="anna", overlap=timedelta(0))
     evaluate.evaluate(timezone.now())
-    assert {row.state for row in alerts.all()} == {"resolved"} and [check.words for check in demo_leftovers()] == ["none"]
+    assert {row.state for row in alerts.all()} == {"resolved"} and [check.words for check in demo_leftovers()] == [
+        "none"
+    ]
 
 
 def test_a_secret_that_the_demo_itself_set_anew_is_still_the_demos(left):
