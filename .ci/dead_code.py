@@ -48,6 +48,7 @@ CONVENTIONS = (
     *("value_to_string", "from_db_value", "_new_conn", "disconnect"),  # a model field's, urllib3's, Channels'
     *("connection_made", "connection_lost", "pause_writing", "resume_writing", "data_received"),  # asyncio's
     *("on_*", "process_exception"),  # httptools', and a middleware's
+    "_validate_session_key",  # Django's sessions
     "_default_now",  # django-celery-beat's
     *("application", "urlpatterns", "websocket_urlpatterns", "handler*", "app_name"),  # the frame of Django
 )

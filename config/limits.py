@@ -28,6 +28,7 @@ from kernel import audit, clock, correlation, counting, exact_numbers, parsing
 from kernel import models as kernel_models
 from kernel.admin import actions, bases
 from kernel.api import idempotency, pages, problems
+from kernel.counting import size
 from kernel.network import http, retry_after
 from kernel.web import lanes, log_in, weights
 from tasks import models, schedules, submit
@@ -57,14 +58,6 @@ class Section:
 
     title: str
     limits: Sequence[Limit]
-
-
-def size(count: float) -> str:
-    """Bytes, as people say them; exact."""
-    for unit, name in ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB")):
-        if count >= unit and count % unit == 0:
-            return f"{int(count // unit):,} {name}"
-    return f"{int(count):,} bytes"
 
 
 def time(length: float | timedelta) -> str:

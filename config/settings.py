@@ -141,7 +141,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "kernel.correlation.CorrelationMiddleware",
+    "kernel.web.correlation_header.CorrelationMiddleware",
     "kernel.web.refusals.LogRefusalsMiddleware",
     "console.pages.security.SecurityHeadersMiddleware",
     "kernel.api.error_views.RefuseNulMiddleware",
@@ -216,6 +216,7 @@ SECURE_HSTS_SECONDS = 31536000 if _secure else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _secure
 SECURE_REDIRECT_EXEMPT = [r"^healthz/?$", r"^readyz/?$", r"^webhooks/"]  # a redirect loses a callback's body
 SECURE_REFERRER_POLICY = "same-origin"
+SESSION_ENGINE = "kernel.web.session_store"
 SESSION_COOKIE_HTTPONLY = True
 X_FRAME_OPTIONS = "DENY"
 CSRF_TRUSTED_ORIGINS = [PUBLIC_BASE_URL] if PUBLIC_BASE_URL else []

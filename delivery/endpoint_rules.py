@@ -37,6 +37,7 @@ from delivery.policy.quotas import (
     MAX_URL,
 )
 from delivery.states import MissingField, RequestForm, RetryProfile
+from kernel.counting import size
 from kernel.network.addresses import AddressRefused, Target, check_url, split_url
 from kernel.network.lookup import LookupFailed, NameNotFound, within
 from kernel.secrets import unreadable_fields
@@ -284,7 +285,7 @@ def _pem(value: str | None) -> str:
     """Trimmed, and looked at for its length before anybody reads it."""
     value = (value or "").strip()
     if len(value) > MAX_PEM or value.count("-----BEGIN ") > MAX_CERTIFICATES:
-        words = f"At most {MAX_PEM // 1024} KiB and {MAX_CERTIFICATES} certificates: leave out what the receiver does"
+        words = f"At most {size(MAX_PEM)} and {MAX_CERTIFICATES} certificates: leave out what the receiver does"
         raise Refused("too_long", f"{words} not need.")
     return value
 

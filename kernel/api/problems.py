@@ -11,6 +11,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
+from kernel.counting import size
 from kernel.database import reads
 
 CONTENT_TYPE = "application/problem+json"
@@ -193,8 +194,8 @@ def as_problem(error: Exception) -> Problem | None:
     if isinstance(error, exceptions.APIException):
         return _from_api_exception(error)
     if isinstance(error, RequestDataTooBig):
-        most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE // 1024 // 1024
-        return Problem(f"A body may have at most {most} MiB. Send it in parts.", code="too_large", status=413)
+        words = f"A body may have at most {size(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)}. Send it in parts."
+        return Problem(words, code="too_large", status=413)
     if isinstance(error, DataError):
         log.error("value_refused_by_database", sqlstate=getattr(error.__cause__, "sqlstate", None))
         return BadInput(
