@@ -26,7 +26,7 @@ from delivery.models import Endpoint, Event
 from delivery.policy import breaker, headers, postback, quotas, retry, signing
 from kernel import audit, clock, correlation, counting, exact_numbers, parsing
 from kernel import models as kernel_models
-from kernel.admin import actions, bases
+from kernel.admin import actions, lists
 from kernel.api import idempotency, pages, problems
 from kernel.network import http, retry_after
 from kernel.web import lanes, log_in, weights
@@ -296,7 +296,7 @@ SECTIONS: tuple[Section, ...] = (
             Limit("ids of one part of a written set", count(operation_sets.PART), "the next part"),
             Limit("rows of a canary", count(plan.CANARY), "the rest waits for it"),
             Limit("rows of a selection in the admin", count(actions.MAX_SELECTED), "refused; make an operation"),
-            Limit("rows counted on an admin page", count(bases.COUNTED), "told as more than that"),
+            Limit("rows counted and paged through in an admin list", count(lists.COUNTED), "told as more than that; filter to see them"),
             Limit("ids kept with an audit entry", count(audit.IDS_KEPT), "counted, not kept"),
         ),
     ),
