@@ -9,7 +9,6 @@ from delivery.states import AWAITS_TURN, State
 from kernel.clock import CreatedAt
 from kernel.database.windows import Lead
 
-
 FINE = ["", "delivered", "duplicate"]  # last outcomes that are no failure: not tried yet, and arrived
 
 

@@ -62,4 +62,4 @@ class RecentValuesFilter(AllValuesFieldListFilter):
     def __init__(self, field: Any, request: HttpRequest, params: Any, model: Any, model_admin: Any, path: str) -> None:
         super().__init__(field, request, params, model, model_admin, path)
         recent = model._default_manager.order_by("-pk").values_list(field.name, flat=True)[:COUNTED]
-        self.lookup_choices = sorted({value for value in recent if value is not None})
+        self.lookup_choices: Any = sorted({value for value in recent if value is not None})

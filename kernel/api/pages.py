@@ -49,7 +49,7 @@ class CursorPages(CursorPagination):
         page = super().paginate_queryset(window.rows, request, view)
         is_more = self.has_previous if is_backwards else self.has_next
         if window.is_cut and not is_more:
-            self._edge = Cursor(offset=0, reverse=is_backwards, position=str(window.edge))
+            self._edge = Cursor(offset=0, reverse=is_backwards, position=window.edge)
         return page
 
     def get_next_link(self) -> str | None:

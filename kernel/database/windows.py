@@ -1,9 +1,9 @@
 """How far a list looks: through the newest `MOST` rows, where no index leads straight to what is asked for.
 
-A model names in `leads` the conditions that an index of its serves in order of id. A list that asks for one of them and
-nothing else reads what it shows. Whatever else is asked is looked for row by row, and that has an end: at the `MOST`th
-row that the best lead finds, or of the table where there is none. `Window.edge` says where it was, so that the next page
-goes on there and nothing becomes out of reach. Reads only.
+A model names in `leads` the conditions that an index of its serves in order of id. A list that asks for one of them
+and nothing else reads what it shows. Whatever else is asked is looked for row by row, and that has an end: at the
+`MOST`th row that the best lead finds, or of the table where there is none. `Window.edge` says where it was, so that the
+next page goes on there and nothing becomes out of reach. Reads only.
 """
 
 from collections.abc import Callable, Iterator
@@ -100,16 +100,21 @@ class _Asked:
 
 def _asked(rows: QuerySet) -> _Asked:
     asked = _Asked()
-    key = rows.model._meta.pk.attname
     for condition in _conditions(rows.query.where):
         name = _column(condition, rows.model)
-        if name == key and isinstance(condition, Exact | In):
+        if name == _key(rows.model) and isinstance(condition, Exact | In):
             asked.names_ids = True
         elif name is not None and isinstance(condition, Exact) and name not in asked.exact:
             asked.exact[name] = condition.rhs
         else:
             asked.others += 1
     return asked
+
+
+def _key(model: type[Model]) -> str:
+    key = model._meta.pk
+    assert key is not None  # only abstract models have none
+    return key.attname
 
 
 def _conditions(node: Any) -> Iterator[Any]:
@@ -126,8 +131,8 @@ def _column(condition: Any, model: type[Model]) -> str | None:
     target = getattr(condition, "lhs", None)
     if not isinstance(target, Col) or hasattr(condition.rhs, "resolve_expression"):
         return None
-    own = target.target.model._meta.concrete_model
-    return target.target.attname if own is model else f"{own._meta.model_name}__{target.target.attname}"
+    column = target.target
+    return column.attname if column.model is model else f"{column.model._meta.model_name}__{column.attname}"
 
 
 def _leads(model: type[Model], exact: dict[str, Any]) -> Iterator[dict[str, Any]]:
