@@ -17,9 +17,7 @@ def ten_keys(monkeypatch):
     monkeypatch.setattr(windows, "MOST", 3)
     monkeypatch.setattr(ApiKey, "leads", (Lead(("subscriber",), bool),), raising=False)
     names = ["old"] + ["new"] * 9
-    return [
-        ApiKey.objects.create(name=name, key_id=f"k{n}", subscriber="ab"[n % 2]).pk for n, name in enumerate(names)
-    ]
+    return [ApiKey.objects.create(name=name, key_id=f"k{n}", subscriber="ab"[n % 2]).pk for n, name in enumerate(names)]
 
 
 def names(window):
