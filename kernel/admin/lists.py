@@ -59,7 +59,9 @@ def _is_by_id(ordering: Iterable[Any]) -> bool:
 class RecentValuesFilter(AllValuesFieldListFilter):
     """The values that the newest rows have; Django's own reads every row for its choices."""
 
-    def __init__(self, field: Any, request: HttpRequest, params: Any, model: Any, model_admin: Any, path: str) -> None:
-        super().__init__(field, request, params, model, model_admin, path)
+    def __init__(
+        self, field: Any, request: HttpRequest, params: Any, model: Any, model_admin: Any, field_path: str
+    ) -> None:
+        super().__init__(field, request, params, model, model_admin, field_path)
         recent = model._default_manager.order_by("-pk").values_list(field.name, flat=True)[:COUNTED]
         self.lookup_choices: Any = sorted({value for value in recent if value is not None})

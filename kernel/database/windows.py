@@ -3,7 +3,7 @@
 A model names in `leads` the conditions that an index of its serves in order of id. A list that asks for one of them
 and nothing else reads what it shows. Whatever else is asked is looked for row by row, and that has an end: at the
 `MOST`th row that the best lead finds, or of the table where there is none. `Window.edge` says where it was, so that the
-next page goes on there and nothing becomes out of reach. Reads only.
+next page goes on there and nothing becomes out of reach. A model without `leads` has few rows. Reads only.
 """
 
 from collections.abc import Callable, Iterator
@@ -52,6 +52,8 @@ def of(rows: QuerySet, *, beyond: int | None = None, upwards: bool = False, is_b
 
     `rows` are not cut yet. `is_by_id` says that they are shown in order of id; another order needs all of them at once.
     """
+    if not hasattr(rows.model, "leads"):
+        return Window(rows)
     asked = _asked(rows)
     leads = list(_leads(rows.model, asked.exact))
     is_served = not asked.others and (not asked.exact or any(lead == asked.exact for lead in leads))
@@ -136,6 +138,6 @@ def _column(condition: Any, model: type[Model]) -> str | None:
 
 
 def _leads(model: type[Model], exact: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for lead in getattr(model, "leads", ()):
+    for lead in model.leads:  # type: ignore[attr-defined]
         if exact.keys() >= set(lead.columns) and lead.serves(*(exact[name] for name in lead.columns)):
             yield {name: exact[name] for name in lead.columns}

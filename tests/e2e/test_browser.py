@@ -1,5 +1,6 @@
 """What a person sees and presses, in a real browser."""
 
+import json
 import re
 import time
 
@@ -48,6 +49,38 @@ def test_without_its_socket_the_page_polls_and_comes_back_live_by_itself(system,
     wait_for(lambda: number_done(page) > first, 30, "the numbers to move while polling")
     refuse["now"] = False
     expect(page.locator(BADGE)).to_have_text(re.compile("Live"), timeout=45_000)
+
+
+def test_a_part_that_is_slow_to_read_says_so_and_recovers_by_itself(system, page):
+    """The others go on; the socket is no worse for it."""
+    kept_back = {"code": None}
+
+    def socket_opened(socket):
+        server = socket.connect_to_server()
+
+        def passed_on(message):
+            said = json.loads(message)
+            if said["type"] == "snapshot" and said["topic"] == "alerts" and kept_back["code"]:
+                message = json.dumps({"type": "error", "code": kept_back["code"], "detail": "…", "topic": "alerts"})
+            socket.send(message)
+
+        server.on_message(passed_on)
+
+    page.route_web_socket(re.compile("/ws/live/"), socket_opened)
+    line = page.locator("[data-live-topic=alerts] > [data-live-kept-back]")
+    words = {
+        "query_too_slow": r"This part is slow to read; shown as of \d\d:\d\d:\d\d",
+        "internal_error": r"This part cannot be read because of a fault of ours; shown as of \d\d:\d\d:\d\d",
+    }
+    for code, said in words.items():
+        kept_back["code"] = code
+        page.goto(system.url)
+        expect(line).to_have_text(re.compile(said), timeout=10_000)
+        expect(page.locator(BADGE)).to_have_text("Live, but not all of it")
+        expect(page.locator("[data-live-kept-back]")).to_have_count(1)
+        kept_back["code"] = None
+        expect(line).to_have_count(0, timeout=30_000)  # the next look is at most 20 s away
+        expect(page.locator(BADGE)).to_have_text("Live")
 
 
 def test_a_dead_letter_is_healed_and_redriven_from_the_admin(system, page):

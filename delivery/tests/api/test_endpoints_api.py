@@ -242,7 +242,7 @@ def test_replay_and_preview(api):
     bad = api.post(f"/api/v1/endpoints/{endpoint.pk}/preview-postback/", {"url": "https://e.com/{x}"}, format="json")
     assert (bad.status_code, bad.json()["errors"][0]["field"]) == (400, "url")
     done = api.post(f"/api/v1/endpoints/{endpoint.pk}/replay/", {"events": [str(event.pk)]}, format="json")
-    answer = {"deliveries": 1, "next_after": None, "warnings": [], "dry_run": False}
+    answer = {"deliveries": 1, "deliveries_is_capped": False, "next_after": None, "warnings": [], "dry_run": False}
     assert (done.status_code, done.json()) == (202, answer)
     assert api.post(f"/api/v1/endpoints/{endpoint.pk}/replay/", {}, format="json").status_code == 400
 
