@@ -57,9 +57,10 @@ class Batch(models.Model):
         indexes = [
             models.Index(fields=["subscriber", "-id"], name="batch_subscriber"),
             models.Index(fields=["kind", "-id"], name="batch_kind"),
+            models.Index(fields=["reference", "-id"], name="batch_named", condition=~Q(reference="")),
         ]
 
-    leads = (Lead(("correlation_id",)), Lead(("kind",)), Lead(("subscriber",)))
+    leads = (Lead(("correlation_id",)), Lead(("reference",), bool), Lead(("kind",)), Lead(("subscriber",)))
 
     def __str__(self) -> str:
         return f"Batch {self.pk} ({self.kind})"

@@ -36,6 +36,12 @@ class Migration(migrations.Migration):
             name="task_reference",
         ),
         AddIndexConcurrently(
+            model_name="batch",
+            index=models.Index(
+                condition=models.Q(("reference", ""), _negated=True), fields=["reference", "-id"], name="batch_named"
+            ),
+        ),
+        AddIndexConcurrently(
             model_name="externaljob",
             index=models.Index(
                 condition=models.Q(("provider_batch_id", ""), _negated=True),
