@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 def house(make_task, now):
     """Two kinds, one of them paused; due for a minute, an hour, and a day."""
     KindPolicy.objects.create(kind="map_search", is_paused=True)
-    for number in range(3):
+    for _ in range(3):
         make_task(State.QUEUED, subscriber="acme", next_attempt_at=now - timedelta(minutes=1))
     make_task(State.QUEUED, next_attempt_at=now - timedelta(hours=1))
     make_task(State.RETRYING, kind="map_search", next_attempt_at=now - timedelta(days=1))
