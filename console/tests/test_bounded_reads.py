@@ -299,3 +299,4 @@ def test_dead_letters_without_end_are_capped_everywhere(house, admin_client):
     assert groups["among_newest"] == MOST
     assert [finding.title for finding in found] == [f"{MOST}+ dead tasks", f"{MOST}+ dead deliveries"]
     assert health["waiting_is_capped"] is False
+    assert '.estimated">Counted no further' in admin_client.get("/").content.decode()  # not hidden
