@@ -17,18 +17,21 @@ from config.server import BoundedProtocol as Server
 from console.health import heartbeat, schedule
 from console.live import consumers, hub, looks, topics, viewers
 from console.live import shares as live_shares
+from console.live.snapshots import objects
 from console.operations import filters, plan
 from console.operations import sets as operation_sets
-from delivery import dead_letters, endpoint_rules, endpoint_secrets, latency, previews, replays
+from console.pages import badges
+from delivery import dead_letters, endpoint_rules, endpoint_secrets, latency, previews, replays, stats
 from delivery.engine import attempts, claiming, shares, verdicts
 from delivery.engine.transport import handles, messages, resolver
 from delivery.models import Endpoint, Event
 from delivery.policy import breaker, headers, postback, quotas, retry, signing
 from kernel import audit, clock, correlation, counting, exact_numbers, parsing
 from kernel import models as kernel_models
-from kernel.admin import actions, bases
+from kernel.admin import actions, lists
 from kernel.api import idempotency, pages, problems
 from kernel.counting import size
+from kernel.database import windows
 from kernel.network import http, retry_after
 from kernel.web import lanes, log_in, weights
 from tasks import models, schedules, submit
@@ -132,7 +135,11 @@ SECTIONS: tuple[Section, ...] = (
             Limit("errors of one answer", count(problems.ERRORS_SHOWN), "counted, not listed"),
             Limit("a field's name, a detail, in an error", f"{problems.LONGEST_FIELD:,} and {problems.LONGEST_DETAIL:,} characters", "cut"),
             Limit("rows of a page", f"{pages.CursorPages.page_size} ({pages.CursorPages.max_page_size} by `limit`)", "the next page, by `next`"),
-            Limit("rows of a list that are counted", count(counting.LIMIT), "told as more than that"),
+            Limit("rows that a page looks through where no index leads to what is asked", count(windows.MOST), "`next` goes on there, also from a short or empty page"),
+            Limit("dead letters, of each side, that groups are made of", count(windows.MOST), "the newest; `among_newest` says so"),
+            Limit("rows of a state, or of an endpoint, that are counted", count(counting.LIMIT), "told as more than that, or as an estimate"),
+            Limit("slow endpoints that are listed", count(stats.SLOW_MOST), "the slowest"),
+            Limit("inbound events of one job, or of one id, that a search finds", count(inbox.NAMED_ALIKE), "the newest"),
             Limit("Idempotency-Key", letters(kernel_models.IdempotencyRecord, "key"), "400 `bad_idempotency_key`"),
             Limit("time an idempotency key is kept", time(kernel_models.IDEMPOTENCY_WINDOW), "the key is new again"),
             Limit("wait for a twin of the same key", idempotency.WAIT.replace("s", " s"), "409"),
@@ -269,6 +276,8 @@ SECTIONS: tuple[Section, ...] = (
             Limit("sockets of a viewer, by process", count(live_shares.MAX_SOCKETS_OF_VIEWER), "closed, 4429 `too_many_sockets`"),
             Limit("sockets of a process, and of strangers among them", f"{live_shares.MAX_SOCKETS_OF_PROCESS:,} and {live_shares.MAX_STRANGERS:,}", "refused at the handshake"),
             Limit("look-ups of who it is that wait", f"{looks.MAX_WAITING:,}, each {time(looks.LOOK_SECONDS)}", "refused `unavailable`"),
+            Limit("rows that a list's topic looks through where no index leads", count(windows.MOST), "the newest; `among_newest` says so"),
+            Limit("rows of a state that a topic counts", count(objects.COUNT_CAP), "`counts_capped_at`: at least so many"),
             Limit("one statement of a topic's read", time(hub.READ_SECONDS), "`query_too_slow`, tried again later"),
             Limit("a message", size(consumers.MAX_MESSAGE), "closed"),
             Limit("refused messages of a socket", count(consumers.MAX_REFUSALS), "closed"),
@@ -289,7 +298,9 @@ SECTIONS: tuple[Section, ...] = (
             Limit("ids of one part of a written set", count(operation_sets.PART), "the next part"),
             Limit("rows of a canary", count(plan.CANARY), "the rest waits for it"),
             Limit("rows of a selection in the admin", count(actions.MAX_SELECTED), "refused; make an operation"),
-            Limit("rows counted on an admin page", count(bases.COUNTED), "told as more than that"),
+            Limit("rows counted and paged through in an admin list", count(lists.COUNTED), "told as more than that; filter to see them"),
+            Limit("rows that an admin list looks through where no index leads", count(windows.MOST), "the newest; the list says so"),
+            Limit("dead letters counted in the sidebar", count(badges.CAP), "told as more than that"),
             Limit("ids kept with an audit entry", count(audit.IDS_KEPT), "counted, not kept"),
         ),
     ),

@@ -11,7 +11,7 @@ from datetime import datetime
 from django.db.models import Q
 from django.urls import reverse
 
-from console.live.snapshots.objects import CAUSE_LABELS, REASON_LABELS
+from console.live.snapshots.changes import CAUSE_LABELS, REASON_LABELS
 from delivery.models import Attempt, Delivery, Event, lean
 from kernel.models import AuditEntry
 from tasks.models import Batch, ExternalJob, Task, Transition
@@ -62,7 +62,7 @@ def journey(correlation_id: str) -> Journey:
         list(_operators(task_ids, delivery_ids)),
     ]
     entries = sorted((entry for source in sources for entry in source), key=lambda entry: entry.at)
-    batches = list(Batch.objects.filter(correlation_id=correlation_id).values_list("pk", flat=True))
+    batches = list(Batch.objects.filter(correlation_id=correlation_id).values_list("pk", flat=True)[:MOST])
     return Journey(entries, batches, any(len(source) >= MOST for source in sources))
 
 

@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Avg, Count, Max, Min, Q, QuerySet
+from django.db.models import Avg, Max, Min, Q, QuerySet
+from django.db.models import Count as RowCount
 from django.db.models.functions import TruncDate, TruncHour
 
 from delivery.models import Attempt, Delivery, Endpoint, EndpointHealth
@@ -22,7 +23,8 @@ from delivery.policy.holds import FIELD_MISSING, NOT_RENDERED
 from delivery.policy.outcomes import REFUSALS, SUCCESSES, Outcome
 from delivery.policy.postback import is_refusal_of_ours, is_refusal_of_the_event
 from delivery.states import State
-from kernel import clock
+from kernel import clock, counting
+from kernel.counting import Count
 
 FINGERPRINT_VERSION = "1"
 CHUNK = 1_000
@@ -133,21 +135,33 @@ def redrivable(rows: QuerySet[Delivery]) -> QuerySet[Delivery]:
     return rows.filter(endpoint__deleted_at=None)
 
 
+def redrivable_count() -> Count:
+    """How many dead letters can be redriven, among the first `counting.LIMIT` there are: all may be kept ones."""
+    dead = dead_letters()
+    found = redrivable(counting.among(dead)).count()
+    return Count(found, counting.capped(dead).is_capped)
+
+
+def kept_count(rows: QuerySet[Delivery]) -> Count:
+    """How many of these dead letters were kept; counted as far as `counting.LIMIT` of them."""
+    return Count(kept(counting.among(rows)).count(), counting.capped(rows).is_capped)
+
+
 def kept(rows: QuerySet[Delivery]) -> QuerySet[Delivery]:
     """Those of these dead letters that were kept when their endpoint was deleted: nobody has to do anything."""
     return rows.filter(endpoint__deleted_at__isnull=False)
 
 
-def left_out_words(number: int) -> str:
+def left_out_words(count: Count) -> str:
     """Of a redrive, what is left out because its endpoint was deleted; "" where nothing is."""
-    if not number:
+    if not count.number:
         return ""
-    if number == 1:
+    if count.words == "1":
         return "1 dead letter is left out: its endpoint was deleted. It can be discarded, or moved to another endpoint."
     words = (
         "dead letters are left out: their endpoints were deleted. They can be discarded, or moved to another endpoint."
     )
-    return f"{number:,} {words}"
+    return f"{count.words} {words}"
 
 
 def burnt_by_refusals(endpoint: Endpoint) -> list[int]:
@@ -223,7 +237,7 @@ def groups(rows: QuerySet[Delivery], limit: int = 100) -> list[Group]:
     found = list(
         rows.order_by()
         .values(*keys)
-        .annotate(count=Count("id"), first=Min("finished_at"), last=Max("finished_at"), sample=Max("id"))
+        .annotate(count=RowCount("id"), first=Min("finished_at"), last=Max("finished_at"), sample=Max("id"))
         .order_by("-count", "-sample")[:limit]
     )
     errors = dict(Delivery.objects.filter(id__in=[row["sample"] for row in found]).values_list("id", "last_error"))
@@ -285,7 +299,7 @@ def analyze(hours: int, now: datetime, subscriber: str | None = None) -> list[Fi
     per_endpoint = (
         rows.order_by()
         .values("endpoint_id", "endpoint__name", "endpoint__subscriber", "endpoint__host", "endpoint__deleted_at")
-        .annotate(count=Count("id"), first=Min("finished_at"), last=Max("finished_at"), mean=Avg("attempt_count"))
+        .annotate(count=RowCount("id"), first=Min("finished_at"), last=Max("finished_at"), mean=Avg("attempt_count"))
         .order_by("-count")
     )
     return [_finding(dict(row), rows.filter(endpoint_id=row["endpoint_id"])) for row in per_endpoint]
@@ -315,13 +329,13 @@ def _finding(row: dict[str, Any], rows: QuerySet[Delivery]) -> Finding:
 
 
 def _most_common(rows: QuerySet[Delivery], field: str) -> Any:
-    top = rows.order_by().values(field).annotate(n=Count("id")).order_by("-n", field).first()
+    top = rows.order_by().values(field).annotate(n=RowCount("id")).order_by("-n", field).first()
     return top[field] if top else None
 
 
 def _cluster(rows: QuerySet[Delivery]) -> tuple[str, str] | None:
     down = rows.filter(last_outcome__in=NOT_REACHED)
-    hour = down.order_by().values(hour=TruncHour("finished_at")).annotate(n=Count("id")).order_by("-n").first()
+    hour = down.order_by().values(hour=TruncHour("finished_at")).annotate(n=RowCount("id")).order_by("-n").first()
     if hour is None or hour["n"] < CLUSTER_COUNT:
         return None
     return "cluster", (
@@ -347,7 +361,7 @@ def _status(rows: QuerySet[Delivery], total: int) -> tuple[str, str] | None:
 
 
 def _slow(rows: QuerySet[Delivery]) -> tuple[str, str] | None:
-    days = list(rows.order_by().values(day=TruncDate("finished_at")).annotate(n=Count("id")))
+    days = list(rows.order_by().values(day=TruncDate("finished_at")).annotate(n=RowCount("id")))
     if len(days) < SLOW_DAYS or any(day["n"] > SLOW_MOST_A_DAY for day in days):
         return None
     return "slow_accumulation", (

@@ -1,6 +1,7 @@
-"""Counting: rows where there may be millions, exactly up to a limit and then as the planner thinks; bytes, in words."""
+"""Counting rows where there may be millions: exactly up to a limit, then "more than" or an estimate; bytes, in words."""
 
 import json
+from dataclasses import dataclass
 
 from django.db.models import Func, IntegerField, QuerySet
 
@@ -14,13 +15,42 @@ class OctetLength(Func):
     output_field = IntegerField()
 
 
-def count(rows: QuerySet, limit: int = LIMIT) -> tuple[int, bool]:
-    """(number of rows, whether it is an estimate). Never reads more than `limit` rows."""
-    exact = rows.order_by().values("pk")[: limit + 1].count()
-    if exact <= limit:
-        return exact, False
+@dataclass(frozen=True)
+class Count:
+    """How many there are; with `is_capped` at least so many."""
+
+    number: int
+    is_capped: bool = False
+
+    @property
+    def words(self) -> str:
+        """For people: 812, or 10,000+."""
+        return f"{self.number:,}{'+' if self.is_capped else ''}"
+
+
+def capped(rows: QuerySet, most: int | None = None) -> Count:
+    """Counts to `most` (`LIMIT`), and reads no row more: for what an index finds, or what is bounded already."""
+    most = LIMIT if most is None else most
+    number = rows.order_by().values("pk")[: most + 1].count()
+    return Count(min(number, most), number > most)
+
+
+def among(rows: QuerySet, most: int | None = None) -> QuerySet:
+    """At most so many (`LIMIT`) of these rows, to be narrowed further: no more are looked at, whatever is asked."""
+    few = rows.order_by().values("pk")[: LIMIT if most is None else most]
+    return rows.model._base_manager.filter(pk__in=few).order_by()
+
+
+def count(rows: QuerySet) -> tuple[int, bool]:
+    """(number of rows, whether it is an estimate). Never reads more than `LIMIT` rows that an index finds."""
+    exact = capped(rows)
+    return (max(exact.number, estimate(rows)), True) if exact.is_capped else (exact.number, False)
+
+
+def estimate(rows: QuerySet) -> int:
+    """What the planner expects; it reads none of them."""
     plan = json.loads(rows.order_by().values("pk").explain(format="json"))
-    return max(limit, int(plan[0]["Plan"]["Plan Rows"])), True
+    return int(plan[0]["Plan"]["Plan Rows"])
 
 
 def size(count: float) -> str:

@@ -36,17 +36,17 @@ OWN_FAULT_LASTS = timedelta(seconds=20)  # a moment's is no alert
 
 def dead_letters(_now: datetime) -> list[Finding]:
     found = []
-    tasks = Task.objects.filter(state=TaskState.DEAD_LETTER).count()
+    tasks = counting.capped(Task.objects.filter(state=TaskState.DEAD_LETTER))
     # Those of a deleted endpoint were kept on purpose: nobody waits for them.
-    deliveries, is_estimate = counting.count(delivery_side.redrivable(delivery_side.dead_letters()))
-    for count, what, about in ((tasks, "task", ""), (deliveries, "delivery", "about " if is_estimate else "")):
+    for counted, what in ((tasks, "task"), (delivery_side.redrivable_count(), "delivery")):
+        count = counted.number
         if count:
             plural = "deliveries" if what == "delivery" else "tasks"
             found.append(
                 Finding(
                     "dead_letters",
                     plural,
-                    f"{about}{count} dead {what if count == 1 else plural}",
+                    f"{counted.words} dead {what if count == 1 else plural}",
                     "They gave up and wait for a person.",
                     "Look at the groups, correct the cause, then redrive or discard them.",
                     f"{reverse('dead-letters')}#{plural}",

@@ -113,7 +113,8 @@ class DeadLetterGroupsView(APIView):
         responses=DeadLetterGroups,
     )
     def get(self, request: Request) -> Response:
-        return Response({"results": dead_letters.group_rows(*_both_sides(request), for_keys=is_key(request))})
+        rows, among = dead_letters.group_rows(*_both_sides(request), for_keys=is_key(request))
+        return Response({"among_newest": among, "results": rows})
 
 
 DELIVERY_ONLY = frozenset({"endpoint", "outcome", "status_code"})

@@ -177,6 +177,17 @@ def _worker_names() -> set[str]:
     return names
 
 
+def test_a_step_of_a_task_is_made_in_one_place_which_names_its_batch():
+    """`Transition.of`; a step that names none is missing on its batch's page."""
+    found = [
+        place(module, call)
+        for module in modules()
+        for call in module.nodes(ast.Call)
+        if ast.unparse(call.func).endswith(("Transition", "Transition.objects.create"))
+    ]
+    assert not found, f"use Transition.of(task, …): {found}"
+
+
 def test_no_module_or_template_spells_an_address_of_a_page():
     page = re.compile(r"^/(admin|batches|dead-letters|journeys|alerts|operations|metrics|healthz|readyz)(/|$|#|\?)")
     found = [
