@@ -4,6 +4,7 @@ Web processes start theirs when the server starts (`config.asgi`), workers and b
 that stops moving is how the start page, the alerts and `/readyz` know of a death. It must never raise into the process.
 """
 
+import atexit
 import os
 import socket
 import threading
@@ -144,3 +145,4 @@ def _worker_ends(**_kwargs: Any) -> None:
 @beat_init.connect
 def _beat_begins(**_kwargs: Any) -> None:
     start(BEAT)
+    atexit.register(stop)  # Celery tells of no end of beat

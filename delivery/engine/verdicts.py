@@ -26,7 +26,9 @@ THROTTLES_COUNTED = 32_000  # the column holds no more
 
 
 _DELIVERED = State.DELIVERED.value
-_ACCEPTED = classify(status=200, now=datetime.now(UTC))
+_ACCEPTED = classify(
+    status=200, now=datetime.fromtimestamp(0, UTC)
+)  # of no moment: only a Retry-After is counted from one
 _ACCEPTED_WORD = _ACCEPTED.outcome.value
 
 

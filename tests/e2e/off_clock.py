@@ -96,10 +96,11 @@ def off_by(system: System, role: str, seconds: int) -> Iterator[tuple[int, int]]
 
 def is_seen(system: System, pid: int) -> None:
     """The twin has said that it lives."""
+    wait_for(lambda: is_alive(system, pid), 40, f"the heartbeat of process {pid}")
+
+
+def is_alive(system: System, pid: int) -> bool:
+    """Whether a heartbeat of the process is there."""
     query = "SELECT clock_ahead_ms FROM console_heartbeat WHERE process LIKE %s"
-
-    def look() -> bool:
-        with psycopg.connect(system.demo["database_url"], autocommit=True) as database:
-            return database.execute(query, [f"%:{pid}"]).fetchone() is not None
-
-    wait_for(look, 40, f"the heartbeat of process {pid}")
+    with psycopg.connect(system.demo["database_url"], autocommit=True) as database:
+        return database.execute(query, [f"%:{pid}"]).fetchone() is not None

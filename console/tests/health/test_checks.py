@@ -99,6 +99,16 @@ def test_a_worker_beats_for_the_queues_it_serves(monkeypatch):
     assert began == [("tasks",)]
 
 
+def test_beat_too_takes_its_heartbeat_along_when_it_ends(monkeypatch):
+    """Celery has no signal for it: an alert of a beat that had ended stayed open until its row was stale."""
+    begun, at_the_end = [], []
+    monkeypatch.setattr(heartbeat, "start", lambda *roles, **_: begun.append(roles))
+    monkeypatch.setattr(heartbeat.atexit, "register", at_the_end.append)
+    heartbeat._beat_begins()
+    assert begun == [(heartbeat.BEAT,)]
+    assert at_the_end == [heartbeat.stop]
+
+
 def test_security_headers_are_strict_and_eval_is_for_the_admins_frame_only(operator):
     client = Client()
     assert client.get("/healthz")["Content-Security-Policy"].startswith("default-src 'none'")
