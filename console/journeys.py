@@ -62,7 +62,7 @@ def journey(correlation_id: str) -> Journey:
         list(_operators(task_ids, delivery_ids)),
     ]
     entries = sorted((entry for source in sources for entry in source), key=lambda entry: entry.at)
-    batches = list(Batch.objects.filter(correlation_id=correlation_id).values_list("pk", flat=True))
+    batches = list(Batch.objects.filter(correlation_id=correlation_id).values_list("pk", flat=True)[:MOST])
     return Journey(entries, batches, any(len(source) >= MOST for source in sources))
 
 
