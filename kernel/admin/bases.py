@@ -40,6 +40,8 @@ class ListedFiltersAdmin(OneRowVerbs):
     """
 
     linked_columns: tuple[str, ...] = ()
+    list_per_page = 50
+    list_max_show_all = 0
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
         if PARTS_OF_TIMES & set(lookup.split(LOOKUP_SEP)[1:]):
@@ -78,8 +80,6 @@ class KeptAdmin(ListedFiltersAdmin):
 
     paginator = EstimatingPaginator
     show_full_result_count = False
-    list_per_page = 50
-    list_max_show_all = 0
     show_facets = ShowFacets.NEVER  # they count every choice of every filter
     list_fullwidth = True
     compressed_fields = True

@@ -39,7 +39,9 @@ ENDLESS = (
     "0a",
     "%a",
 )
-FUNCTIONS = {"compile", "match", "search", "fullmatch", "sub", "split", "findall", "finditer"}
+FUNCTIONS = {
+    f"re.{name}" for name in ("compile", "match", "search", "fullmatch", "sub", "split", "findall", "finditer")
+}
 
 
 def _named():
@@ -56,11 +58,9 @@ def _unnamed():
     known = {pattern.pattern for _, pattern in _named()}
     for module in modules():
         for call in module.nodes(ast.Call):
-            if ast.unparse(call.func) in {f"re.{name}" for name in FUNCTIONS} and isinstance(
-                call.args[0], ast.Constant
-            ):
-                if call.args[0].value not in known:
-                    yield place(module, call), re.compile(call.args[0].value)
+            text = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
+            if text is not None and text not in known and ast.unparse(call.func) in FUNCTIONS:
+                yield place(module, call), re.compile(text)
 
 
 def _is_nested(tree, inside: bool = False) -> bool:
