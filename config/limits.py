@@ -274,6 +274,7 @@ SECTIONS: tuple[Section, ...] = (
             Limit("a throttled delivery is kept alive at the least", time(retry.THROTTLE_WINDOW_SECONDS), "then its attempts count"),
             Limit("a breaker's pause", time(breaker.MAX_COOLDOWN_SECONDS), "no longer"),
             Limit("dead letters redriven when an endpoint resumes", count(dead_letters.RESUME_REDRIVES_MOST), "an operation does the rest"),
+            Limit("endpoints measured in one round", count(latency.AT_ONCE), "the next round: the longest unmeasured go first"),
             Limit("samples of which percentiles are exact", count(latency.EXACT_MOST), "from a histogram"),
         ),
     ),
