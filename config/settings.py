@@ -216,8 +216,8 @@ SECURE_HSTS_SECONDS = 31536000 if _secure else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _secure
 SECURE_REDIRECT_EXEMPT = [r"^healthz/?$", r"^readyz/?$", r"^webhooks/"]  # a redirect loses a callback's body
 SECURE_REFERRER_POLICY = "same-origin"
-SESSION_ENGINE = "kernel.web.session_store"
 SESSION_COOKIE_HTTPONLY = True
+SESSION_ENGINE = "kernel.web.session_store"  # Django's, by the database's clock
 X_FRAME_OPTIONS = "DENY"
 CSRF_TRUSTED_ORIGINS = [PUBLIC_BASE_URL] if PUBLIC_BASE_URL else []
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # the largest body of all; most doors take less (BODY_CAPS)

@@ -19,6 +19,7 @@ from tasks.states import State
 from webhooks.models import InboundEvent
 
 MOST = 200
+LOOKED_AT = 5_000  # tasks, and deliveries, whose steps are looked for
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,12 @@ class Journey:
 def journey(correlation_id: str) -> Journey:
     """Everything with this correlation id; no entries where there is none."""
     task_ids = list(
-        Task.objects.filter(correlation_id=correlation_id).order_by("pk").values_list("pk", flat=True)[:5_000]
+        Task.objects.filter(correlation_id=correlation_id).order_by("pk").values_list("pk", flat=True)[:LOOKED_AT]
     )
     delivery_ids = list(
         Delivery.objects.filter(event__correlation_id=correlation_id)
         .order_by("pk")
-        .values_list("pk", flat=True)[:5_000]
+        .values_list("pk", flat=True)[:LOOKED_AT]
     )
     sources = [
         list(_batches(correlation_id)),

@@ -32,6 +32,7 @@ CLUSTER_COUNT = 50  # specification S2.11: 50 for one endpoint in one hour
 RESUME_REDRIVES_MOST = 1_000
 STREAK_REACHES_BACK = timedelta(days=1)
 SLOW_DAYS = 3
+GROUPS_SHOWN = 100
 SLOW_MOST_A_DAY = 5
 # Whose outcome says that the receiver was not there, and whose that we were not able: no pattern of theirs then.
 NOT_REACHED = (Outcome.TIMEOUT, Outcome.CONNECTION, Outcome.DNS, Outcome.SERVER_ERROR)
@@ -230,7 +231,7 @@ def _label(endpoint: int, name: str, subscriber: str, host: str) -> str:
     return f"{whose}, endpoint {endpoint} ({host})" if whose else f"Endpoint {endpoint} ({host})"
 
 
-def groups(rows: QuerySet[Delivery], limit: int = 100) -> list[Group]:
+def groups(rows: QuerySet[Delivery], limit: int = GROUPS_SHOWN) -> list[Group]:
     """The biggest groups of these dead letters, biggest first."""
     endpoint = ("endpoint_id", "endpoint__name", "endpoint__subscriber", "endpoint__host", "endpoint__deleted_at")
     keys = ("fingerprint", *endpoint, "last_outcome", "last_status_code")

@@ -239,7 +239,9 @@ def _headers(value: dict[str, str] | None, _whole: dict[str, Any]) -> dict[str, 
 def _body_rule(value: Any, _whole: dict[str, Any]) -> dict[str, Any] | None:
     if not value:
         return None
-    if not isinstance(value, dict) or len(str(value)) > MAX_BODY_RULE:
+    if len(str(value)) > MAX_BODY_RULE:
+        raise Refused("bad_body_rule", f"A body rule may have at most {MAX_BODY_RULE:,} characters; use fewer phrases.")
+    if not isinstance(value, dict):
         raise Refused("bad_body_rule", 'A body rule is {"success": …, "duplicate": …, "refused": …}, each optional.')
     try:
         rule = BodyRule.of(value)

@@ -1,4 +1,4 @@
-"""Counting rows where there may be millions: exactly up to a limit, then "more than" or an estimate; bytes, in words."""
+"""Counting rows where there may be millions: exactly up to a limit, then "more than" or an estimate; bytes."""
 
 import json
 from dataclasses import dataclass

@@ -5,6 +5,7 @@ that stops moving is how the start page, the alerts and `/readyz` know of a deat
 nor wait for the process's pool: one that is busy is not dead.
 """
 
+import atexit
 import os
 import socket
 import threading
@@ -147,3 +148,4 @@ def _worker_ends(**_kwargs: Any) -> None:
 @beat_init.connect
 def _beat_begins(**_kwargs: Any) -> None:
     start(BEAT)
+    atexit.register(stop)  # Celery tells of no end of beat

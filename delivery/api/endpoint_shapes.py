@@ -47,7 +47,7 @@ class EndpointIn(Strict, serializers.ModelSerializer):
     )
     headers = serializers.DictField(child=serializers.CharField(allow_blank=True), required=False, allow_null=True)
     body_rule = serializers.DictField(
-        child=serializers.CharField(max_length=1_000),
+        child=serializers.CharField(max_length=quotas.MAX_RULE_TEXT),
         required=False,
         allow_null=True,
         help_text='What a 2xx body must say: {"success": "ok", "duplicate": "had it", "refused": "invalid|expired"}.',

@@ -1,6 +1,8 @@
 """Alerts: one open for a rule and its subject, opened once, kept while it lasts, resolved when it is over."""
 
 import json
+import os
+import socket
 from datetime import timedelta
 
 import pytest
@@ -14,7 +16,9 @@ from console.health import database, heartbeat
 from console.models import Alert, Heartbeat
 from console.tests.conftest import make_batch, make_delivery, make_endpoint
 from delivery.models import Endpoint, EndpointHealth, Event
+from kernel import clock
 from kernel.models import AuditEntry
+from kernel.tests.off_hosts import host_off_by
 from tasks.models import ExternalJob, KindPolicy, Task
 
 pytestmark = pytest.mark.django_db
@@ -305,4 +309,18 @@ def test_a_clock_more_than_five_seconds_off_is_told_by_host_and_process_and_by_h
     assert rows["host:slow"].value == -3600
     Heartbeat.objects.update(clock_ahead_ms=10)
     evaluate.evaluate(timezone.now())
+    assert not opened("clock_off").exists()
+
+
+@pytest.mark.parametrize(("hours", "words"), [(1, "60 min ahead"), (-1, "60 min behind")])
+def test_a_process_an_hour_off_tells_of_itself_and_once_its_clock_is_right_the_next_look_ends_it(hours, words):
+    with host_off_by(timedelta(hours=hours)):
+        heartbeat.beat_once(heartbeat.WEB)
+        evaluate.evaluate(clock.now())
+    row = opened("clock_off").get()
+    assert row.title == f"The clock of {socket.gethostname()} is {words}"
+    assert f"web@{socket.gethostname()}:{os.getpid()} ({words})" in row.detail
+    assert abs(row.opened_at - timezone.now()) < timedelta(minutes=1)
+    heartbeat.beat_once(heartbeat.WEB)
+    evaluate.evaluate(clock.now())
     assert not opened("clock_off").exists()

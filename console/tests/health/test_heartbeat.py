@@ -102,3 +102,13 @@ def test_a_heartbeat_says_how_far_the_hosts_clock_is_off(monkeypatch):
     monkeypatch.setattr(clock, "measure", lambda: off)
     heartbeat.beat_once("web")
     assert Heartbeat.objects.get().clock_ahead_ms == 15_200
+
+
+def test_beat_too_takes_its_heartbeat_along_when_it_ends(monkeypatch):
+    """Celery has no signal for it: an alert of a beat that had ended stayed open until its row was stale."""
+    begun, at_the_end = [], []
+    monkeypatch.setattr(heartbeat, "start", lambda *roles, **_: begun.append(roles))
+    monkeypatch.setattr(heartbeat.atexit, "register", at_the_end.append)
+    heartbeat._beat_begins()
+    assert begun == [(heartbeat.BEAT,)]
+    assert at_the_end == [heartbeat.stop]
