@@ -48,7 +48,8 @@ CONVENTIONS = (
     *("value_to_string", "from_db_value", "_new_conn", "disconnect"),  # a model field's, urllib3's, Channels'
     *("connection_made", "connection_lost", "pause_writing", "resume_writing", "data_received"),  # asyncio's
     *("on_*", "process_exception"),  # httptools', and a middleware's
-    "_default_now",  # django-celery-beat's
+    *("_default_now", "_validate_session_key"),  # django-celery-beat's, Django's sessions'
+    *("_get_session_from_db", "_aget_session_from_db"),
     *("application", "urlpatterns", "websocket_urlpatterns", "handler*", "app_name"),  # the frame of Django
 )
 ALLOWED = ("give_back", "next_token_at")  # the bucket's arithmetic is one whole

@@ -19,7 +19,7 @@ from kernel.web.weights import HeavyBodies  # noqa: E402
 
 LOG_IN_PLACES = 2
 LOG_INS_WAITING, REST_WAITING = 30, 1_000  # beyond them the answer is 503 at once
-KEPT_FREE = 2  # connections for inbound webhooks, whatever else goes on; the pool also serves live pages and heartbeat
+KEPT_FREE = 2  # connections for inbound webhooks, whatever else goes on
 
 
 def _lanes() -> dict[str, Lane | None]:

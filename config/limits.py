@@ -9,35 +9,42 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
+from django.conf import global_settings, settings
 
 from config import asgi, connections
 from config.environment import VARIABLES
 from config.server import BoundedProtocol as Server
+from console import figures, journeys
+from console.alerts import rules
 from console.health import heartbeat, schedule
 from console.live import consumers, hub, looks, topics, viewers
 from console.live import shares as live_shares
+from console.live.snapshots import objects
+from console.operations import engine as operation_engine
 from console.operations import filters, plan
 from console.operations import sets as operation_sets
-from delivery import dead_letters, endpoint_rules, endpoint_secrets, latency, previews, replays
-from delivery.engine import attempts, claiming, shares, verdicts
+from console.pages import badges
+from delivery import dead_letters, endpoint_rules, endpoint_secrets, latency, previews, replays, stats
+from delivery.engine import attempts, claiming, requests, shares, verdicts
 from delivery.engine.transport import handles, messages, resolver
 from delivery.models import Endpoint, Event
 from delivery.policy import breaker, headers, postback, quotas, retry, signing
 from kernel import audit, clock, correlation, counting, exact_numbers, parsing
 from kernel import models as kernel_models
-from kernel.admin import actions, bases
+from kernel.admin import actions, bases, lists
 from kernel.api import idempotency, pages, problems
+from kernel.counting import size
+from kernel.database import windows
 from kernel.network import http, retry_after
 from kernel.web import lanes, log_in, weights
 from tasks import models, schedules, submit
 from tasks.api import refusals as task_refusals
-from tasks.engine import lifecycle, unit_of_work
+from tasks.engine import execution, lifecycle, unit_of_work
 from tasks.external import fetching, kept, reconcile, starting
 from tasks.kinds import acceptance, file_import
 from tasks.kinds import rows as task_rows
 from tasks.providers.sandbox import client, payloads
-from tasks.reading import bodies
+from tasks.reading import bodies, timeline
 from webhooks import inbox, judging, refusals, schemes
 
 
@@ -57,14 +64,6 @@ class Section:
 
     title: str
     limits: Sequence[Limit]
-
-
-def size(count: float) -> str:
-    """Bytes, as people say them; exact."""
-    for unit, name in ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB")):
-        if count >= unit and count % unit == 0:
-            return f"{int(count // unit):,} {name}"
-    return f"{int(count):,} bytes"
 
 
 def time(length: float | timedelta) -> str:
@@ -133,13 +132,21 @@ SECTIONS: tuple[Section, ...] = (
             Limit("large bodies worked on at once, by process; as many again of inbound webhooks", size(weights.BYTES_AT_ONCE), "wait; a larger one goes alone"),
             Limit("a body that does not count as large", size(weights.SMALL_BYTES), "counts"),
             Limit("reading for one page, list or answer", time(default("READ_SECONDS")), "503 `query_too_slow`", "READ_SECONDS"),
-            Limit("fields of a form", count(settings.DATA_UPLOAD_MAX_NUMBER_FIELDS), "400"),
+            Limit("fields of a form, names in a query", count(settings.DATA_UPLOAD_MAX_NUMBER_FIELDS), "400"),
+            Limit("files of a form (no door reads one)", count(global_settings.DATA_UPLOAD_MAX_NUMBER_FILES), "400"),
+            Limit("a filter of a list", "once, of known names; `state` several times", "400 `doubled_filter`, `unknown_filter`, `empty_filter`"),
             Limit("objects and lists inside one another, in all JSON that comes in", count(parsing.MAX_DEPTH), "400"),
             Limit("digits of a whole number", count(exact_numbers.MAX_INT_DIGITS), "400"),
             Limit("errors of one answer", count(problems.ERRORS_SHOWN), "counted, not listed"),
             Limit("a field's name, a detail, in an error", f"{problems.LONGEST_FIELD:,} and {problems.LONGEST_DETAIL:,} characters", "cut"),
-            Limit("rows of a page", f"{pages.CursorPages.page_size} ({pages.CursorPages.max_page_size} by `limit`)", "the next page, by `next`"),
-            Limit("rows of a list that are counted", count(counting.LIMIT), "told as more than that"),
+            Limit("rows of a page, of every list that has pages", f"{pages.CursorPages.page_size} ({pages.CursorPages.max_page_size} by `limit`)", "the next page, by `next`; another `limit`: 400"),
+            Limit("groups of dead letters, of each side", count(dead_letters.GROUPS_SHOWN), "the biggest are listed"),
+            Limit("timeline of a task: transitions, jobs, deliveries", f"{timeline.STEPS_SHOWN:,}, {timeline.STEPS_SHOWN:,} and {timeline.DELIVERIES_SHOWN:,}", "the latest transitions and jobs, the first deliveries"),
+            Limit("rows that a page looks through where no index leads to what is asked", count(windows.MOST), "`next` goes on there, also from a short or empty page"),
+            Limit("dead letters, of each side, that groups are made of", count(windows.MOST), "the newest; `among_newest` says so"),
+            Limit("rows of a state, or of an endpoint, that are counted", count(counting.LIMIT), "told as more than that, or as an estimate"),
+            Limit("slow endpoints that are listed", count(stats.SLOW_MOST), "the slowest"),
+            Limit("inbound events of one job, or of one id, that a search finds", count(inbox.NAMED_ALIKE), "the newest"),
             Limit("Idempotency-Key", letters(kernel_models.IdempotencyRecord, "key"), "400 `bad_idempotency_key`"),
             Limit("time an idempotency key is kept", time(kernel_models.IDEMPOTENCY_WINDOW), "the key is new again"),
             Limit("wait for a twin of the same key", idempotency.WAIT.replace("s", " s"), "409"),
@@ -180,6 +187,8 @@ SECTIONS: tuple[Section, ...] = (
             Limit("parts of a download", f"{bodies.PARTS_AT_ONCE} of {size(bodies.PART_BYTES)} at once", "the next part; above " + size(bodies.SPOOL_BYTES) + " it waits in a file"),
             Limit("results read at once for a report or a chain", f"{task_rows.ROWS_AT_ONCE:,} rows, {size(task_rows.BYTES_AT_ONCE)}", "the next part"),
             Limit("kind: attempts, tasks at once, starts a minute, time of one attempt", f"{models.MAX_ATTEMPTS:,}; {models.MAX_CONCURRENCY:,}; {models.MAX_RATE_PER_MINUTE:,}; {time(models.MAX_TIMEOUT_SECONDS)}", "refused on saving"),
+            Limit("lease of a start, of a fetch", f"{time(starting.LEASE)}, {time(fetching.LEASE)}", "another worker takes it up; `rescued`"),
+            Limit("lease of work in a worker of ours", f"its kind's time for one attempt and {time(execution.LEASE_SLACK)}", "another worker takes it up; `rescued`"),
             Limit("leases of a task that may expire in a row", count(lifecycle.MAX_RESCUES), "dead letter"),
             Limit("single tasks told to live pages at once", count(unit_of_work.MAX_TOPICS), "the pages' own look finds them"),
             Limit("slots of a schedule made in one tick", count(schedules.MOST_SLOTS), "the next ticks make them"),
@@ -220,16 +229,16 @@ SECTIONS: tuple[Section, ...] = (
         "Endpoints",
         (
             Limit("endpoints of a subscriber", count(default("ENDPOINTS_PER_SUBSCRIBER")), "409 `too_many_endpoints`", "ENDPOINTS_PER_SUBSCRIBER"),
-            Limit("name", letters(Endpoint, "name"), "400"),
-            Limit("URL, rendered or not", count(quotas.MAX_URL, "characters"), "400 `too_long`; of a rendered one, a dead letter"),
-            Limit("event types, each", f"{quotas.MAX_EVENT_TYPES:,} of {quotas.MAX_EVENT_TYPE:,} characters", "400 `too_many`, `too_long`"),
-            Limit("own delays; own codes to retry", f"{quotas.MAX_DELAYS} and {quotas.MAX_TRANSIENT_CODES}", "400 `too_many`"),
+            Limit("name", letters(Endpoint, "name"), "400 `max_length`"),
+            Limit("URL, rendered or not", count(quotas.MAX_URL, "characters"), "400 `max_length`; of a rendered one, a dead letter"),
+            Limit("event types, each", f"{quotas.MAX_EVENT_TYPES:,} of {quotas.MAX_EVENT_TYPE:,} characters", "400 `max_length`"),
+            Limit("own delays; own codes to retry", f"{quotas.MAX_DELAYS} and {quotas.MAX_TRANSIENT_CODES}", "400 `max_length`"),
             Limit("CA or client certificate, each", f"{size(quotas.MAX_PEM)}, {quotas.MAX_CERTIFICATES} certificates", "400 `too_long`"),
             Limit("stored event of a preview", size(previews.MOST_PREVIEWED), "400 `too_large`"),
             Limit("phrases of a body rule", count(endpoint_rules.MAX_PHRASES), "400 `bad_body_rule`"),
             Limit("rendered body of a postback", size(postback.MAX_BODY_BYTES), "reckoned before it is made: a dead letter `too_large`; a preview 400"),
             Limit("template of a postback's body", size(endpoint_rules.MAX_TEMPLATE), "400 `too_long`"),
-            Limit("body rule", count(endpoint_rules.MAX_BODY_RULE, "characters"), "400 `bad_body_rule`"),
+            Limit("body rule, and one of its texts", f"{endpoint_rules.MAX_BODY_RULE:,} and {quotas.MAX_RULE_TEXT:,} characters", "400 `bad_body_rule`, `max_length`"),
             Limit("own headers", f"{headers.MAX_HEADERS}, together {size(headers.MAX_BYTES)}", "400 `too_many`, `too_long`"),
             Limit("live secrets", count(endpoint_secrets.MOST), "409 `too_many_secrets`"),
             Limit("signatures of a request that are looked at", count(signing.MAX_SIGNATURES), "not looked at"),
@@ -246,6 +255,7 @@ SECTIONS: tuple[Section, ...] = (
             Limit("a payload that does not count as large", size(claiming.SMALL_BYTES), "counts"),
             Limit("one subscriber's part, times what is left free", f"{shares.QUICK_TIMES_FREE} of the quick room, {shares.WAITING_TIMES_FREE} of the waiting one", "wait, while others go"),
             Limit("of one endpoint in one claim", count(claiming.ROWS_WANTED), "the next claim"),
+            Limit("lease of a delivery", f"{requests.LEASE_FACTOR} times its endpoint's time-out, in steps of {time(requests.LEASE_STEP_SECONDS)}", "sent again, as a new attempt; `rescued`"),
             Limit("addresses of a name that are tried", count(resolver.MAX_ADDRESSES), "the rest is left out"),
             Limit("headers of an answer", size(handles.MAX_HEADER_BYTES), "the rest is not kept, and said so"),
             Limit("body of an answer that is read", size(messages.TransferConfig().read_bytes), "the connection is cut; the status counts"),
@@ -264,6 +274,7 @@ SECTIONS: tuple[Section, ...] = (
             Limit("a throttled delivery is kept alive at the least", time(retry.THROTTLE_WINDOW_SECONDS), "then its attempts count"),
             Limit("a breaker's pause", time(breaker.MAX_COOLDOWN_SECONDS), "no longer"),
             Limit("dead letters redriven when an endpoint resumes", count(dead_letters.RESUME_REDRIVES_MOST), "an operation does the rest"),
+            Limit("endpoints measured in one round", count(latency.AT_ONCE), "the next round: the longest unmeasured go first"),
             Limit("samples of which percentiles are exact", count(latency.EXACT_MOST), "from a histogram"),
         ),
     ),
@@ -276,6 +287,8 @@ SECTIONS: tuple[Section, ...] = (
             Limit("sockets of a viewer, by process", count(live_shares.MAX_SOCKETS_OF_VIEWER), "closed, 4429 `too_many_sockets`"),
             Limit("sockets of a process, and of strangers among them", f"{live_shares.MAX_SOCKETS_OF_PROCESS:,} and {live_shares.MAX_STRANGERS:,}", "refused at the handshake"),
             Limit("look-ups of who it is that wait", f"{looks.MAX_WAITING:,}, each {time(looks.LOOK_SECONDS)}", "refused `unavailable`"),
+            Limit("rows that a list's topic looks through where no index leads", count(windows.MOST), "the newest; `among_newest` says so"),
+            Limit("rows of a state that a topic counts", count(objects.COUNT_CAP), "`counts_capped_at`: at least so many"),
             Limit("one statement of a topic's read", time(hub.READ_SECONDS), "`query_too_slow`, tried again later"),
             Limit("a message", size(consumers.MAX_MESSAGE), "closed"),
             Limit("refused messages of a socket", count(consumers.MAX_REFUSALS), "closed"),
@@ -292,23 +305,31 @@ SECTIONS: tuple[Section, ...] = (
         (
             Limit("wait of a row of beat's schedule", time(schedule.LONGEST_WAIT), "refused on saving; passed over, with an alert"),
             Limit("a host's clock against the database's", time(clock.OFF_SECONDS), "alert `clock_off`"),
+            Limit("lease of an operation's runner", time(operation_engine.LEASE), "the next runner goes on where it stood"),
             Limit("ids of a filter", count(filters.MAX_IDS), "400"),
+            Limit("types, and a text, in an operation's filter", f"{filters.MAX_TYPES:,}, and {filters.MAX_TEXT:,} characters", "400"),
             Limit("ids of one part of a written set", count(operation_sets.PART), "the next part"),
             Limit("rows of a canary", count(plan.CANARY), "the rest waits for it"),
             Limit("rows of a selection in the admin", count(actions.MAX_SELECTED), "refused; make an operation"),
-            Limit("rows counted on an admin page", count(bases.COUNTED), "told as more than that"),
+            Limit("rows of an admin list", count(bases.LISTED_MOST), "the next page"),
+            Limit("open alerts on the start page", count(figures.ALERTS_SHOWN), "the newest; the list has all"),
+            Limit("endpoints that one look of an alert rule names", count(rules.ENDPOINTS_LOOKED_AT), "the others when these are settled"),
+            Limit("a journey: rows of each sort, tasks and deliveries looked at", f"{journeys.MOST:,}, {journeys.LOOKED_AT:,} of each", "left out, and said so"),
+            Limit("rows counted and paged through in an admin list", count(lists.COUNTED), "told as more than that; filter to see them"),
+            Limit("rows that an admin list looks through where no index leads", count(windows.MOST), "the newest; the list says so"),
+            Limit("dead letters counted in the sidebar", count(badges.CAP), "told as more than that"),
             Limit("ids kept with an audit entry", count(audit.IDS_KEPT), "counted, not kept"),
         ),
     ),
     Section(
-        "Retention",
-        tuple(
-            Limit(what, f"{default(name)} days", "removed", name)
-            for what, name in (
-                ("attempts", "ATTEMPT_RETENTION_DAYS"),
-                ("delivered events, inbound events of tasks", "EVENT_RETENTION_DAYS"),
-                ("dead letters", "DEAD_LETTER_RETENTION_DAYS"),
-            )
+        "Commands",
+        (
+            Limit("an event from standard input: `publish`", size(settings.BODY_CAPS["/api/v1/events"]), "refused, nothing stored"),
+            Limit("a file or standard input: `submit`", size(settings.BODY_CAPS["/api/v1/batches"]), "refused, nothing stored"),
         ),
+    ),
+    Section(
+        "Retention",
+        (*tuple(Limit(what, f"{default(name)} days", "removed", name) for what, name in (("attempts", "ATTEMPT_RETENTION_DAYS"), ("delivered events, inbound events of tasks", "EVENT_RETENTION_DAYS"), ("dead letters", "DEAD_LETTER_RETENTION_DAYS"))), Limit("alerts that are over, operations with their outcomes, the audit trail", "for good", "kept")),
     ),
 )  # fmt: skip

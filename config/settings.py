@@ -141,7 +141,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "kernel.correlation.CorrelationMiddleware",
+    "kernel.web.correlation_header.CorrelationMiddleware",
     "kernel.web.refusals.LogRefusalsMiddleware",
     "console.pages.security.SecurityHeadersMiddleware",
     "kernel.api.error_views.RefuseNulMiddleware",
@@ -217,6 +217,7 @@ SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _secure
 SECURE_REDIRECT_EXEMPT = [r"^healthz/?$", r"^readyz/?$", r"^webhooks/"]  # a redirect loses a callback's body
 SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_HTTPONLY = True
+SESSION_ENGINE = "kernel.web.session_store"  # Django's, by the database's clock
 X_FRAME_OPTIONS = "DENY"
 CSRF_TRUSTED_ORIGINS = [PUBLIC_BASE_URL] if PUBLIC_BASE_URL else []
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024  # the largest body of all; most doors take less (BODY_CAPS)
@@ -345,6 +346,7 @@ if SANDBOX_PROVIDER_URL:  # the simulated provider lives on this machine
 _ONE_EVENT = 4 * EVENT_MAX_BYTES + 64 * 1024  # JSON may come in with escapes and spaces that do not go out
 BODY_CAPS = {
     "/webhooks/": INBOUND_MAX_BYTES,
+    "/doctor/": 16 * 1024,
     "/api/v1/events/bulk": max(4 * 1024 * 1024, _ONE_EVENT),
     "/api/v1/events": _ONE_EVENT,
     "/api/v1/endpoints": max(1024 * 1024, _ONE_EVENT),  # templates, certificates, ten thousand ids, an event to preview

@@ -107,6 +107,7 @@ UNFOLD: dict[str, Any] = {
     "SITE_URL": reverse_lazy("start"),
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("favicon.svg")}],
     "LOGIN": {"form": "kernel.web.log_in_form.LogInForm"},
+    "STYLES": [lambda request: static("admin.css")],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "SIDEBAR": {"show_search": False, "show_all_applications": False, "navigation": NAVIGATION},

@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 from delivery import dead_letters as delivery_side
 from delivery.models import Delivery
 from delivery.policy import telling
+from kernel.database import windows
 from tasks.models import Task
 from tasks.reading import dead_letters as task_side
 
@@ -21,17 +22,25 @@ TEXT_SHOWN = 200
 
 def group_rows(
     deliveries: QuerySet[Delivery] | None, tasks: QuerySet[Task] | None, *, for_keys: bool
-) -> list[dict[str, Any]]:
-    """Both sides' groups as JSON-ready rows; ids as strings. `for_keys`: API keys are told nothing of our networks."""
+) -> tuple[list[dict[str, Any]], int | None]:
+    """Both sides' groups as JSON-ready rows; ids as strings. `for_keys`: API keys are told nothing of our networks.
+
+    And among how many of the newest dead letters of a side they were counted; None where that were all.
+    """
     rows: list[dict[str, Any]] = []
+    cut = []
     if deliveries is not None:
-        for group in delivery_side.groups(deliveries):
+        window = windows.of(deliveries, is_by_id=False)
+        cut.append(window.among_newest)
+        for group in delivery_side.groups(window.rows):
             row = {"side": DELIVERY, **asdict(group)}
             row["error"] = telling.error_for_keys(group.outcome, group.error) if for_keys else group.error
             rows.append({**row, "endpoint": str(group.endpoint), "sample": str(group.sample)})
     if tasks is not None:
-        rows += [{"side": TASK, **asdict(one), "sample": str(one.sample)} for one in task_side.groups(tasks)]
-    return rows
+        window = windows.of(tasks, is_by_id=False)
+        cut.append(window.among_newest)
+        rows += [{"side": TASK, **asdict(one), "sample": str(one.sample)} for one in task_side.groups(window.rows)]
+    return rows, max((most for most in cut if most), default=None)
 
 
 def page(
@@ -44,14 +53,15 @@ def page(
 ) -> tuple[list[dict[str, Any]], tuple[int, int] | None]:
     """The newest `limit` of both sides below the ids in `after`, merged by the time of death; and where to go on.
 
-    Each side goes down its own index `(state, -id)`, so the last page costs what the first does.
+    Each side goes down its own index `(state, -id)`, so the last page costs what the first does. Where that index finds
+    more than a page may look through, the page may be short, and the next goes on there.
     """
     sides: list[list[Any]] = []
+    edges: list[int | None] = []
     for rows, below in ((deliveries, after[0]), (tasks, after[1])):
-        found = (
-            [] if rows is None else list((rows.filter(pk__lt=below) if below else rows).order_by("-pk")[: limit + 1])
-        )
+        found, edge = ([], None) if rows is None else _newest(rows, below, limit + 1)
         sides.append(found)
+        edges.append(edge)
     taken: list[dict[str, Any]] = []
     last = list(after)
     while (sides[0] or sides[1]) and len(taken) < limit:
@@ -59,7 +69,18 @@ def page(
         row = sides[side].pop(0)
         last[side] = row.pk
         taken.append(_delivery(row, for_keys=for_keys) if side == 0 else _task(row))
-    return taken, (last[0], last[1]) if sides[0] or sides[1] else None
+    for side, edge in enumerate(edges):
+        if edge is not None and not sides[side]:
+            last[side] = edge
+    has_more = any(sides) or any(edge is not None for edge in edges)
+    return taken, (last[0], last[1]) if has_more else None
+
+
+def _newest(rows: QuerySet, below: int, most: int) -> tuple[list[Any], int | None]:
+    """The newest of these below an id, and where to go on if so many were not found before the window's end."""
+    window = windows.of(rows, beyond=below or None)
+    found = list((window.rows.filter(pk__lt=below) if below else window.rows).order_by("-pk")[:most])
+    return found, window.edge if len(found) < most else None
 
 
 def _died(row: Any) -> datetime:

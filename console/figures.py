@@ -15,6 +15,7 @@ from delivery.states import BreakerState
 from kernel import clock
 
 WORST_SHOWN = 5
+ALERTS_SHOWN = 50
 
 
 def worst_endpoints() -> list[dict[str, Any]]:
@@ -85,4 +86,4 @@ def processes(now: datetime) -> list[dict[str, Any]]:
 
 
 def open_alerts() -> list[Alert]:
-    return list(Alert.objects.exclude(state=Alert.State.RESOLVED).order_by("-opened_at")[:50])
+    return list(Alert.objects.exclude(state=Alert.State.RESOLVED).order_by("-opened_at")[:ALERTS_SHOWN])

@@ -11,7 +11,7 @@ from datetime import datetime
 from django.db.models import Q
 from django.urls import reverse
 
-from console.live.snapshots.objects import CAUSE_LABELS, REASON_LABELS
+from console.live.snapshots.changes import CAUSE_LABELS, REASON_LABELS
 from delivery.models import Attempt, Delivery, Event, lean
 from kernel.models import AuditEntry
 from tasks.models import Batch, ExternalJob, Task, Transition
@@ -19,6 +19,7 @@ from tasks.states import State
 from webhooks.models import InboundEvent
 
 MOST = 200
+LOOKED_AT = 5_000  # tasks, and deliveries, whose steps are looked for
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,12 @@ class Journey:
 def journey(correlation_id: str) -> Journey:
     """Everything with this correlation id; no entries where there is none."""
     task_ids = list(
-        Task.objects.filter(correlation_id=correlation_id).order_by("pk").values_list("pk", flat=True)[:5_000]
+        Task.objects.filter(correlation_id=correlation_id).order_by("pk").values_list("pk", flat=True)[:LOOKED_AT]
     )
     delivery_ids = list(
         Delivery.objects.filter(event__correlation_id=correlation_id)
         .order_by("pk")
-        .values_list("pk", flat=True)[:5_000]
+        .values_list("pk", flat=True)[:LOOKED_AT]
     )
     sources = [
         list(_batches(correlation_id)),
@@ -62,7 +63,7 @@ def journey(correlation_id: str) -> Journey:
         list(_operators(task_ids, delivery_ids)),
     ]
     entries = sorted((entry for source in sources for entry in source), key=lambda entry: entry.at)
-    batches = list(Batch.objects.filter(correlation_id=correlation_id).values_list("pk", flat=True))
+    batches = list(Batch.objects.filter(correlation_id=correlation_id).values_list("pk", flat=True)[:MOST])
     return Journey(entries, batches, any(len(source) >= MOST for source in sources))
 
 

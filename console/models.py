@@ -5,6 +5,7 @@ from django.db import models
 from django.db.models import Q
 
 from kernel.clock import CreatedAt
+from kernel.database.windows import Lead
 
 
 class Operation(models.Model):
@@ -50,6 +51,8 @@ class Operation(models.Model):
     class Meta:
         ordering = ["-id"]
         indexes = [models.Index(fields=["id"], name="operation_running", condition=Q(state="running"))]
+
+    leads: tuple[Lead, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.get_verb_display()} #{self.pk}"
@@ -115,6 +118,8 @@ class Alert(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["rule", "subject"], name="alert_one_open", condition=~Q(state="resolved"))
         ]
+
+    leads: tuple[Lead, ...] = ()
 
     def __str__(self) -> str:
         return self.title

@@ -6,7 +6,7 @@ from typing import Any
 from django.urls import URLPattern, path
 
 from console.api import metrics
-from console.health import checks
+from console.health import checks, door
 from console.pages import operations, replays, views
 
 
@@ -29,4 +29,5 @@ urlpatterns: list[URLPattern] = [
     *both("metrics", metrics.metrics, "metrics"),
     *both("healthz", checks.healthz, "healthz"),
     *both("readyz", checks.readyz, "readyz"),
+    *both("doctor/<slug:nonce>", door.door, "doctor-door"),
 ]

@@ -4,7 +4,7 @@ from celery import shared_task
 
 from console.alerts import evaluate
 from console.health import heartbeat
-from console.wake import RUN_OPERATIONS
+from console.wake import ANSWER_DOCTOR, RUN_OPERATIONS
 from kernel import clock, steps
 
 
@@ -23,3 +23,11 @@ def run_operations() -> None:
     from console.operations import engine
 
     steps.guarded("console: operations", engine.run_due)
+
+
+@shared_task(name=ANSWER_DOCTOR, ignore_result=True)
+def answer_doctor(group: str, queue: str) -> None:
+    """`manage.py doctor` asks whether what is sent through a queue comes to a worker."""
+    from console.health.doctor import messages
+
+    steps.guarded("console: answer the doctor", lambda: messages.answer(group, queue))

@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Avg, Count, Max, Min, Q, QuerySet
+from django.db.models import Avg, Max, Min, Q, QuerySet
+from django.db.models import Count as RowCount
 from django.db.models.functions import TruncDate, TruncHour
 
 from delivery.models import Attempt, Delivery, Endpoint, EndpointHealth
@@ -22,7 +23,8 @@ from delivery.policy.holds import FIELD_MISSING, NOT_RENDERED
 from delivery.policy.outcomes import REFUSALS, SUCCESSES, Outcome
 from delivery.policy.postback import is_refusal_of_ours, is_refusal_of_the_event
 from delivery.states import State
-from kernel import clock
+from kernel import clock, counting
+from kernel.counting import Count
 
 FINGERPRINT_VERSION = "1"
 CHUNK = 1_000
@@ -30,6 +32,7 @@ CLUSTER_COUNT = 50  # specification S2.11: 50 for one endpoint in one hour
 RESUME_REDRIVES_MOST = 1_000
 STREAK_REACHES_BACK = timedelta(days=1)
 SLOW_DAYS = 3
+GROUPS_SHOWN = 100
 SLOW_MOST_A_DAY = 5
 # Whose outcome says that the receiver was not there, and whose that we were not able: no pattern of theirs then.
 NOT_REACHED = (Outcome.TIMEOUT, Outcome.CONNECTION, Outcome.DNS, Outcome.SERVER_ERROR)
@@ -68,7 +71,8 @@ _BY_OUTCOME: dict[str, str] = {
     Outcome.GONE: "The receiver says it is gone for good. Delete the endpoint, or give it a new URL and enable it.",
 }
 _BY_CODE: dict[int, str] = {
-    401: "Credentials were rotated and nobody told us. Set the new ones on the endpoint; then resume and redrive.",
+    401: "The receiver does not take our signature or credentials. Give it the endpoint's secret (rotate it to see "
+    "one), or correct the endpoint's headers; then resume and redrive.",
     403: "Credentials were rotated or rights withdrawn. Set the new ones on the endpoint; then resume and redrive.",
     404: "The address is gone. Correct the endpoint's URL; then redrive.",
     413: "The body is too large for them. Ask them to raise their limit; then redrive.",
@@ -132,21 +136,33 @@ def redrivable(rows: QuerySet[Delivery]) -> QuerySet[Delivery]:
     return rows.filter(endpoint__deleted_at=None)
 
 
+def redrivable_count() -> Count:
+    """How many dead letters can be redriven, among the first `counting.LIMIT` there are: all may be kept ones."""
+    dead = dead_letters()
+    found = redrivable(counting.among(dead)).count()
+    return Count(found, counting.capped(dead).is_capped)
+
+
+def kept_count(rows: QuerySet[Delivery]) -> Count:
+    """How many of these dead letters were kept; counted as far as `counting.LIMIT` of them."""
+    return Count(kept(counting.among(rows)).count(), counting.capped(rows).is_capped)
+
+
 def kept(rows: QuerySet[Delivery]) -> QuerySet[Delivery]:
     """Those of these dead letters that were kept when their endpoint was deleted: nobody has to do anything."""
     return rows.filter(endpoint__deleted_at__isnull=False)
 
 
-def left_out_words(number: int) -> str:
+def left_out_words(count: Count) -> str:
     """Of a redrive, what is left out because its endpoint was deleted; "" where nothing is."""
-    if not number:
+    if not count.number:
         return ""
-    if number == 1:
+    if count.words == "1":
         return "1 dead letter is left out: its endpoint was deleted. It can be discarded, or moved to another endpoint."
     words = (
         "dead letters are left out: their endpoints were deleted. They can be discarded, or moved to another endpoint."
     )
-    return f"{number:,} {words}"
+    return f"{count.words} {words}"
 
 
 def burnt_by_refusals(endpoint: Endpoint) -> list[int]:
@@ -215,14 +231,14 @@ def _label(endpoint: int, name: str, subscriber: str, host: str) -> str:
     return f"{whose}, endpoint {endpoint} ({host})" if whose else f"Endpoint {endpoint} ({host})"
 
 
-def groups(rows: QuerySet[Delivery], limit: int = 100) -> list[Group]:
+def groups(rows: QuerySet[Delivery], limit: int = GROUPS_SHOWN) -> list[Group]:
     """The biggest groups of these dead letters, biggest first."""
     endpoint = ("endpoint_id", "endpoint__name", "endpoint__subscriber", "endpoint__host", "endpoint__deleted_at")
     keys = ("fingerprint", *endpoint, "last_outcome", "last_status_code")
     found = list(
         rows.order_by()
         .values(*keys)
-        .annotate(count=Count("id"), first=Min("finished_at"), last=Max("finished_at"), sample=Max("id"))
+        .annotate(count=RowCount("id"), first=Min("finished_at"), last=Max("finished_at"), sample=Max("id"))
         .order_by("-count", "-sample")[:limit]
     )
     errors = dict(Delivery.objects.filter(id__in=[row["sample"] for row in found]).values_list("id", "last_error"))
@@ -284,7 +300,7 @@ def analyze(hours: int, now: datetime, subscriber: str | None = None) -> list[Fi
     per_endpoint = (
         rows.order_by()
         .values("endpoint_id", "endpoint__name", "endpoint__subscriber", "endpoint__host", "endpoint__deleted_at")
-        .annotate(count=Count("id"), first=Min("finished_at"), last=Max("finished_at"), mean=Avg("attempt_count"))
+        .annotate(count=RowCount("id"), first=Min("finished_at"), last=Max("finished_at"), mean=Avg("attempt_count"))
         .order_by("-count")
     )
     return [_finding(dict(row), rows.filter(endpoint_id=row["endpoint_id"])) for row in per_endpoint]
@@ -314,13 +330,13 @@ def _finding(row: dict[str, Any], rows: QuerySet[Delivery]) -> Finding:
 
 
 def _most_common(rows: QuerySet[Delivery], field: str) -> Any:
-    top = rows.order_by().values(field).annotate(n=Count("id")).order_by("-n", field).first()
+    top = rows.order_by().values(field).annotate(n=RowCount("id")).order_by("-n", field).first()
     return top[field] if top else None
 
 
 def _cluster(rows: QuerySet[Delivery]) -> tuple[str, str] | None:
     down = rows.filter(last_outcome__in=NOT_REACHED)
-    hour = down.order_by().values(hour=TruncHour("finished_at")).annotate(n=Count("id")).order_by("-n").first()
+    hour = down.order_by().values(hour=TruncHour("finished_at")).annotate(n=RowCount("id")).order_by("-n").first()
     if hour is None or hour["n"] < CLUSTER_COUNT:
         return None
     return "cluster", (
@@ -346,7 +362,7 @@ def _status(rows: QuerySet[Delivery], total: int) -> tuple[str, str] | None:
 
 
 def _slow(rows: QuerySet[Delivery]) -> tuple[str, str] | None:
-    days = list(rows.order_by().values(day=TruncDate("finished_at")).annotate(n=Count("id")))
+    days = list(rows.order_by().values(day=TruncDate("finished_at")).annotate(n=RowCount("id")))
     if len(days) < SLOW_DAYS or any(day["n"] > SLOW_MOST_A_DAY for day in days):
         return None
     return "slow_accumulation", (

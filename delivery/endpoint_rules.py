@@ -37,6 +37,7 @@ from delivery.policy.quotas import (
     MAX_URL,
 )
 from delivery.states import MissingField, RequestForm, RetryProfile
+from kernel.counting import size
 from kernel.network.addresses import AddressRefused, Target, check_url, split_url
 from kernel.network.lookup import LookupFailed, NameNotFound, within
 from kernel.secrets import unreadable_fields
@@ -238,7 +239,9 @@ def _headers(value: dict[str, str] | None, _whole: dict[str, Any]) -> dict[str, 
 def _body_rule(value: Any, _whole: dict[str, Any]) -> dict[str, Any] | None:
     if not value:
         return None
-    if not isinstance(value, dict) or len(str(value)) > MAX_BODY_RULE:
+    if len(str(value)) > MAX_BODY_RULE:
+        raise Refused("bad_body_rule", f"A body rule may have at most {MAX_BODY_RULE:,} characters; use fewer phrases.")
+    if not isinstance(value, dict):
         raise Refused("bad_body_rule", 'A body rule is {"success": …, "duplicate": …, "refused": …}, each optional.')
     try:
         rule = BodyRule.of(value)
@@ -284,7 +287,7 @@ def _pem(value: str | None) -> str:
     """Trimmed, and looked at for its length before anybody reads it."""
     value = (value or "").strip()
     if len(value) > MAX_PEM or value.count("-----BEGIN ") > MAX_CERTIFICATES:
-        words = f"At most {MAX_PEM // 1024} KiB and {MAX_CERTIFICATES} certificates: leave out what the receiver does"
+        words = f"At most {size(MAX_PEM)} and {MAX_CERTIFICATES} certificates: leave out what the receiver does"
         raise Refused("too_long", f"{words} not need.")
     return value
 

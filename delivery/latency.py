@@ -17,8 +17,9 @@ from typing import Any
 
 import structlog
 from django.db import connection, transaction
+from django.db.models import Exists, F, OuterRef, Q
 
-from delivery.models import Endpoint, EndpointHealth
+from delivery.models import Endpoint, EndpointHealth, StatsMinute
 from kernel.live_hints import touched
 
 FIRST_MS, GROWTH, BUCKETS = 0.5, 1.2, 72  # the last bucket begins at about 210 s
@@ -31,6 +32,7 @@ SAMPLES_MOST = 2**31 - 1  # what its column holds
 OFTEN_MOST = 10_000  # an endpoint with more samples is measured every ten minutes
 SELDOM = timedelta(minutes=10)
 WINDOW = timedelta(hours=24)
+AT_ONCE = 10_000  # endpoints of one round: more than its time is enough for; the next takes the others
 SLOW_P95_MS, SLOW_LEAST_SAMPLES = 2_000.0, 20
 LATELY = timedelta(hours=1)
 SHARES = (0.5, 0.95, 0.99)
@@ -188,20 +190,16 @@ def refresh(*, now: datetime, budget_seconds: float = 30.0) -> int:
 
 
 def _to_measure(now: datetime) -> list[tuple[int, datetime | None]]:
-    """Endpoints with attempts since, or whose last figures have left the window."""
-    rows = EndpointHealth.objects.filter(endpoint__deleted_at__isnull=True).values_list(
-        "endpoint_id", "measured_at", "sample_count"
+    """Endpoints with attempts since, or whose last figures have left the window; the longest unmeasured first."""
+    lately = StatsMinute.objects.filter(endpoint=OuterRef("endpoint_id"), minute__gte=now - WINDOW)
+    big_ones_seldom = Q(sample_count__lte=OFTEN_MOST) | Q(measured_at__lte=now - SELDOM)
+    due = EndpointHealth.objects.filter(
+        big_ones_seldom & Q(measured_at__isnull=False) | Q(measured_at__isnull=True) & Exists(lately),
+        endpoint__deleted_at__isnull=True,
     )
-    due = [
-        (pk, at)
-        for pk, at, samples in rows
-        if at is None or samples <= OFTEN_MOST or now - at >= SELDOM  # big ones seldom
-    ]
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT DISTINCT endpoint_id FROM delivery_statsminute WHERE minute >= %s", [now - WINDOW])
-        alive = {row[0] for row in cursor.fetchall()}
-    due = [(pk, at) for pk, at in due if pk in alive or at is not None]
-    return sorted(due, key=lambda item: item[1] or datetime.min.replace(tzinfo=UTC))
+    return list(
+        due.order_by(F("measured_at").asc(nulls_first=True), "pk").values_list("endpoint_id", "measured_at")[:AT_ONCE]
+    )
 
 
 def _store(endpoint_id: int, last: datetime | None, now: datetime) -> None:

@@ -24,6 +24,7 @@ from delivery.policy.catalogue import ENDPOINT_TEST
 from delivery.states import WAITING_STATES, State
 from kernel import audit, clock
 from kernel.counting import OctetLength
+from kernel.database import windows
 from kernel.live_hints import touched
 
 UNFINISHED = (*WAITING_STATES, State.IN_FLIGHT.value)
@@ -155,9 +156,10 @@ class AlreadyThere:
 
 
 def already_there(endpoint_id: int, wanted: QuerySet[Event], now: datetime) -> AlreadyThere:
-    """What a replay of `wanted` would send twice."""
+    """What a replay of `wanted` would send twice, as far as the newest of the endpoint's deliveries say."""
     waiting, sent, last = Q(state__in=UNFINISHED), Q(delivered_at__gte=now - LATELY), Max("delivered_at")
-    owed = Delivery.objects.filter(endpoint_id=endpoint_id, event__in=wanted.order_by().values("pk"))
+    newest = windows.of(Delivery.objects.filter(endpoint_id=endpoint_id), is_by_id=False).rows
+    owed = newest.filter(event__in=wanted.order_by().values("pk"))
     row = owed.filter(waiting | sent).aggregate(
         waiting=Count("event", distinct=True, filter=waiting),
         sent=Count("event", distinct=True, filter=sent),

@@ -1,9 +1,10 @@
 """The one-row summary of all deliveries (specification S2.9), cheap at any size. SQL: held snapshots.
 
-Counts stop at `counting.LIMIT` rows and are then the planner's estimate, named in `estimated`. What happened in the
-last hour comes from `StatsMinute`, never from a scan. `pending` and `awaiting_retry` leave out what is *held* (its
-endpoint is paused, disabled, in need of attention, or its breaker is open, or it waits as its receiver asked), so that
-neither a paused nor a throttled endpoint hides a stuck queue, or looks like one.
+Counts stop at `counting.LIMIT` rows and are then the planner's estimate, of one subscriber where a window does; both
+are named in `estimated`. What happened in the last hour comes from `StatsMinute`, never from a scan. `pending` and
+`awaiting_retry` leave out what is *held* (its endpoint is paused, disabled, in need of attention, or its breaker is
+open, or it waits as its receiver asked), so that neither a paused nor a throttled endpoint hides a stuck queue, or
+looks like one.
 """
 
 from __future__ import annotations
@@ -13,15 +14,19 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection
+from django.db.models import Count as RowCount
 from django.db.models import F, Min, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Now
 
 from delivery.models import Delivery, Endpoint, StatsMinute
 from delivery.policy.outcomes import SUCCESSES
 from delivery.states import WAITING_STATES, BreakerState, State
-from kernel.counting import LIMIT, count
+from kernel import counting
+from kernel.counting import Count, among, capped, count, estimate
+from kernel.database import windows
 
 HELD_SNAPSHOT_SECONDS = 300
+SLOW_MOST = 500
 HELD = Q(is_held=True) | Q(health__breaker_state=BreakerState.OPEN) | Q(health__throttled_until__gt=Now())
 
 
@@ -83,22 +88,40 @@ def held_endpoint_ids(subscriber: str | None = None) -> list[int]:
     return list(_endpoints(subscriber).filter(HELD).values_list("pk", flat=True))
 
 
-def waiting_at(endpoint_ids: Iterable[int]) -> dict[int, int]:
-    """Waiting deliveries of each of a few endpoints, each count capped at LIMIT."""
-    rows = Delivery.objects.filter(state__in=WAITING_STATES)
-    return {pk: rows.filter(endpoint_id=pk).order_by().values("pk")[:LIMIT].count() for pk in endpoint_ids}
+def waiting_at(endpoint_id: int) -> Count:
+    """Waiting deliveries of an endpoint."""
+    return capped(Delivery.objects.filter(endpoint_id=endpoint_id, state__in=WAITING_STATES))
+
+
+def unfinished_at(endpoint_id: int, most: int) -> dict[str, Count]:
+    """Of an endpoint, how many wait, are under way or are dead letters; each count capped at `most`.
+
+    Those that wait share an index, so they are counted together: among the first `most` that are due.
+    """
+    mine = Delivery.objects.filter(endpoint_id=endpoint_id)
+    counts = _waiting_by_state(mine.filter(state__in=WAITING_STATES), most)
+    for state in (State.IN_FLIGHT, State.DEAD_LETTER):
+        counts[state.value] = capped(mine.filter(state=state), most)
+    return counts
+
+
+def _waiting_by_state(waiting: QuerySet[Delivery], most: int) -> dict[str, Count]:
+    found = dict(among(waiting, most).values_list("state").annotate(count=RowCount("pk")))
+    is_capped = sum(found.values()) >= most and capped(waiting, most).is_capped
+    return {state: Count(found.get(state, 0), is_capped) for state in WAITING_STATES}
 
 
 def _endpoints(subscriber: str | None) -> QuerySet[Endpoint]:
     return Endpoint.objects.all() if subscriber is None else Endpoint.objects.filter(subscriber=subscriber)
 
 
-def _deliveries(subscriber: str | None) -> QuerySet[Delivery]:
-    return Delivery.objects.all() if subscriber is None else Delivery.objects.filter(endpoint__subscriber=subscriber)
-
-
 def _all_in(state: State, subscriber: str | None, estimated: list[str], name: str) -> int:
-    number, is_estimate = count(_deliveries(subscriber).filter(state=state))
+    rows = Delivery.objects.filter(state=state)
+    if subscriber is None:
+        number, is_estimate = count(rows)
+    else:
+        window = windows.of(rows.filter(endpoint__subscriber=subscriber), is_by_id=False)
+        number, is_estimate = window.rows.count(), window.is_cut
     if is_estimate:
         estimated.append(name)
     return number
@@ -109,11 +132,13 @@ def _held_counts(subscriber: str | None, estimated: list[str]) -> dict[State, in
     counts = {State.PENDING: 0, State.FAILED: 0}
     if not ids:
         return counts
+    # Both states together, so that the partial due index serves, and what is read has an end.
+    waiting = Delivery.objects.filter(endpoint_id__in=ids, state__in=WAITING_STATES)
+    found = _waiting_by_state(waiting, counting.LIMIT)
     for state in counts:
-        # Both states are named so that the partial due index serves; `state` alone would not match its condition.
-        rows = Delivery.objects.filter(endpoint_id__in=ids, state__in=WAITING_STATES).filter(state=state)
-        counts[state], is_estimate = count(rows)
-        if is_estimate:
+        counts[state] = found[state].number
+        if found[state].is_capped:
+            counts[state] = max(counts[state], estimate(waiting.filter(state=state)))
             estimated += ["held", "pending" if state == State.PENDING else "awaiting_retry"]
     return counts
 
@@ -155,7 +180,7 @@ def success_last_day(endpoint_ids: Iterable[int], now: datetime) -> dict[int, tu
 
 
 def slow_endpoints(*, p95_ms: float = 2_000, samples: int = 20, subscriber: str | None = None) -> list[dict[str, Any]]:
-    """Endpoints whose p95 of the last 24 h is above `p95_ms`, slowest first (specification S2.8)."""
+    """Endpoints whose p95 of the last 24 h is above `p95_ms`, the 500 slowest, slowest first (specification S2.8)."""
     rows = (
         _endpoints(subscriber)
         .filter(deleted_at=None, health__p95_ms__gt=p95_ms, health__sample_count__gte=samples)
@@ -174,4 +199,4 @@ def slow_endpoints(*, p95_ms: float = 2_000, samples: int = 20, subscriber: str 
             measured_at=F("health__measured_at"),
         )
     )
-    return [dict(row) for row in rows]
+    return [dict(row) for row in rows[:SLOW_MOST]]

@@ -23,6 +23,7 @@ from kernel.models import ApiKey
 PREFIX = "rt"
 LAST_USED_GRAIN = timedelta(minutes=1)
 CALLER_LENGTH = 80
+NO_RIGHT = "You may not do this; ask an administrator for the right."
 
 
 class Scope(models.TextChoices):
@@ -118,7 +119,8 @@ class ApiKeyAuthentication(BaseAuthentication):
         key = find_key(token.strip(), now)
         if key is None:
             raise exceptions.AuthenticationFailed(
-                "This API key is unknown, revoked or expired.", code="invalid_api_key"
+                "This API key is unknown, revoked or expired. Send a whole one, or ask an operator for a new one.",
+                code="invalid_api_key",
             )
         _note_use(key, now)
         return ApiKeyUser(key), key
@@ -151,6 +153,7 @@ def HasScope(read: str, write: str | None = None) -> type[BasePermission]:
     class ScopePermission(BasePermission):
         def has_permission(self, request: Request, view: Any) -> bool:
             scope = read if request.method in {"GET", "HEAD", "OPTIONS"} else (write or read)
+            self.message = lack_of(request, scope)
             return allows(request, scope)
 
     return ScopePermission
@@ -164,6 +167,13 @@ def allows(request: Request, scope: str) -> bool:
     return bool(user and user.is_authenticated and user.is_staff and user.has_perm(settings.SCOPE_PERMISSIONS[scope]))
 
 
+def lack_of(request: Request, scope: str) -> str:
+    """What whoever lacks the scope is told."""
+    if isinstance(request.auth, ApiKey):
+        return f"This key lacks the scope {scope}; ask an operator for a key that has it."
+    return NO_RIGHT
+
+
 def lacking(user: Any, scope: str) -> list[str]:
     """What a console user may not do that a key with this scope could: nobody hands on more than they have."""
     return [permission for permission in settings.KEY_PERMISSIONS[scope] if not user.has_perm(permission)]
@@ -172,7 +182,7 @@ def lacking(user: Any, scope: str) -> list[str]:
 def need(request: Request, *permissions: str) -> None:
     """A console user needs these model permissions too; an API key has been judged by its scope."""
     if not isinstance(request.auth, ApiKey) and not request.user.has_perms(permissions):
-        raise exceptions.PermissionDenied("You may not do this; ask an administrator for the right.")
+        raise exceptions.PermissionDenied(NO_RIGHT)
 
 
 def may_see_payloads(request: Request, permission: str) -> bool:

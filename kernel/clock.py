@@ -1,10 +1,11 @@
-"""The one clock of the house: the database's, carried on by this process's monotonic clock. SQL: reads the time.
+"""The clock of the house: the database's, carried on by this process's monotonic clock. SQL: reads the time.
 
 Hosts disagree; a time that is stored, or compared with a stored one, must not depend on who wrote it. So the database
 is asked once in ten seconds (where a connection is made anyway, and at each heartbeat), and in between the answer is
 carried on by the monotonic clock, which no setting of the host's clock moves. Asking costs no query and works without a
 connection. What this says never runs ahead of the database: a row due "now" is due there too. It must never be used for
-measuring how long something took (`time.monotonic`), nor for leases, which are written and judged in SQL.
+measuring how long something took (`time.monotonic`), nor for leases: those are written in SQL, or by the moment that
+`tasks.engine.clock` asks for.
 
 Before the database has answered for the first time the host's clock stands in: nothing can be stored then.
 """

@@ -5,12 +5,10 @@ The id lives in structlog's context variables, so every log line carries it. It 
 
 import re
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import structlog
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
-from django.http import HttpRequest, HttpResponse
 
 HEADER = "x-correlation-id"
 _ACCEPTABLE = re.compile(r"\A[A-Za-z0-9_\-]{8,64}\Z")
@@ -37,33 +35,3 @@ def bind(correlation_id: str | None) -> Iterator[str]:
 def acceptable(value: str | None) -> str | None:
     """A caller's id if it is safe to log (8 to 64 letters, digits, `-`, `_`), else None."""
     return value if value and _ACCEPTABLE.match(value) else None
-
-
-class CorrelationMiddleware:
-    """Takes the caller's `x-correlation-id`, or makes one, and returns it on the answer."""
-
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse | Awaitable[HttpResponse]]) -> None:
-        self.get_response = get_response
-        self.is_async = iscoroutinefunction(get_response)
-        if self.is_async:
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
-        if self.is_async:
-            return self._acall(request)
-        with bind(acceptable(request.headers.get(HEADER))) as correlation_id:
-            response = self.get_response(request)
-        return self._stamp(response, correlation_id)  # type: ignore[arg-type]
-
-    async def _acall(self, request: HttpRequest) -> HttpResponse:
-        with bind(acceptable(request.headers.get(HEADER))) as correlation_id:
-            response = await self.get_response(request)  # type: ignore[misc]
-        return self._stamp(response, correlation_id)
-
-    @staticmethod
-    def _stamp(response: HttpResponse, correlation_id: str) -> HttpResponse:
-        response.headers[HEADER] = correlation_id
-        return response

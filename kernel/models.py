@@ -8,6 +8,7 @@ from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 
 from kernel.clock import CreatedAt
+from kernel.database.windows import Lead
 
 IDEMPOTENCY_WINDOW = timedelta(hours=24)
 
@@ -78,6 +79,8 @@ class AuditEntry(models.Model):
         ordering = ["-id"]
         verbose_name_plural = "audit entries"
         indexes = [GinIndex(fields=["object_ids"], name="auditentry_objects")]
+
+    leads: tuple[Lead, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.actor}: {self.verb} {self.subject}"

@@ -5,7 +5,7 @@ writer used the first key already. A secret that no key opens is passed over and
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cryptography.fernet import InvalidToken
@@ -56,14 +56,27 @@ def rotate(place: Place, progress: Callable[[int], None] = lambda done: None) ->
     return done, closed
 
 
-def unopened(place: Place) -> list[Any]:
-    """The ids of the rows whose secret in this column no master key opens. Changes nothing."""
-    return [pk for chunk in _chunks(place) for pk, token in chunk if not is_readable(token)]
+@dataclass
+class Sample:
+    """What came of opening some secrets of a column. `is_partial`: there are older ones that were not looked at."""
+
+    opened: int = 0
+    closed: list[Any] = field(default_factory=list)
+    is_partial: bool = False
 
 
-def is_used(place: Place) -> bool:
-    """Whether any row holds a secret in this column."""
-    return bool(_rows(place).exists())
+def sample(place: Place, at_most: int) -> Sample:
+    """Open the newest secrets of a column; `closed` are the ids of rows that no master key opens. Changes nothing."""
+    found = Sample()
+    rows = _rows(place).order_by("-pk").values_list("pk", "stored")[: at_most + 1]
+    for position, (pk, token) in enumerate(rows.iterator(chunk_size=CHUNK)):
+        if position == at_most:
+            found.is_partial = True
+        elif is_readable(token):
+            found.opened += 1
+        else:
+            found.closed.append(pk)
+    return found
 
 
 def _rows(place: Place) -> models.QuerySet[Any]:

@@ -5,7 +5,7 @@ from django.apps import AppConfig
 
 class TasksConfig(AppConfig):
     name = "tasks"
-    verbose_name = "Tasks"
+    verbose_name = "Work"
 
     def ready(self) -> None:
         from tasks import (

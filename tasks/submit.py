@@ -155,7 +155,7 @@ def _wrong(field: str, code: str, detail: str) -> InvalidInput:
 
 
 def _log(tasks: list[Task], cause: Cause, actor: str) -> None:
-    rows = [Transition(task=task, to_state=task.state, cause=cause, reason="submitted", actor=actor) for task in tasks]
+    rows = [Transition.of(task, to_state=task.state, cause=cause, reason="submitted", actor=actor) for task in tasks]
     Transition.objects.bulk_create(rows, batch_size=CHUNK)
 
 

@@ -23,7 +23,6 @@ from webhooks.errors import CannotReplay
 from webhooks.models import InboundEvent, InboundVerdict, Refusal, RefusedCall
 
 RESULTS_SHOWN = 200
-NAMED_ALIKE = 200  # most events of one id that a search finds
 
 
 class ReasonFilter(admin.SimpleListFilter):
@@ -78,9 +77,9 @@ class InboundEventAdmin(KeptAdmin):
         term = search_term.strip()
         if not term:
             return queryset, False
-        of_job = queryset.filter(results__contains=[{"job_id": term}])
-        if of_job.exists():
-            return of_job, False
+        of_job = inbox.of_job(term)
+        if of_job:
+            return queryset.filter(pk__in=of_job), False
         named = list(
             queryset.filter(
                 source__in=labels.known_sources(), dedupe_key=inbox.event_key(term), verdict=InboundVerdict.VERIFIED
@@ -89,7 +88,7 @@ class InboundEventAdmin(KeptAdmin):
         if not named:
             return super().get_search_results(request, queryset, term)
         others = queryset.filter(is_id_reused=True, dedupe_key__startswith=inbox.reused_prefix(term))
-        return queryset.filter(pk__in=[*named, *others.values_list("pk", flat=True)[:NAMED_ALIKE]]), False
+        return queryset.filter(pk__in=[*named, *others.values_list("pk", flat=True)[: inbox.NAMED_ALIKE]]), False
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         return []

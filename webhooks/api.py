@@ -117,7 +117,7 @@ class InboundEventFilter(django_filters.FilterSet):
         bound = caller_of(self.request).subscriber
         if bound is not None and not ExternalJob.objects.filter(job_id=value, task__subscriber=bound).exists():
             return queryset.none()
-        return queryset.filter(results__contains=[{"job_id": value}])
+        return queryset.filter(pk__in=inbox.of_job(value))
 
 
 @extend_schema_view(

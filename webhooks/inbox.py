@@ -29,6 +29,7 @@ from webhooks.sources import Source
 SWEEP_LIMIT = 200
 KEY_LENGTH = 200  # of the column; an event id that does not fit stands in the keys as its hash
 TWINS_COMPARED = 20
+NAMED_ALIKE = 200  # most events of one id, or of one job, that a search finds
 UNTRUSTED = "Its signature was refused, so its content cannot be trusted. Ask the provider to send anew."
 GRACE = timedelta(seconds=10)  # an event this young is still being judged by the call that brought it
 log = structlog.get_logger(__name__)
@@ -118,6 +119,12 @@ def _row_of(call: Call, key: str, **marks: Any) -> tuple[InboundEvent, bool]:
         verdict=InboundVerdict.VERIFIED,
         defaults={**call.row(), **marks},
     )
+
+
+def of_job(job_id: str) -> list[int]:
+    """The newest events that speak of a job, by their ids."""
+    rows = InboundEvent.objects.filter(results__contains=[{"job_id": job_id}]).order_by("-pk")
+    return list(rows.values_list("pk", flat=True)[:NAMED_ALIKE])
 
 
 def event_key(event_id: str) -> str:

@@ -6,6 +6,7 @@ from django.db import models
 from django.db.models import Q
 
 from kernel.clock import CreatedAt
+from kernel.database.windows import Lead
 
 
 class Refusal(models.TextChoices):
@@ -112,6 +113,8 @@ class InboundEvent(models.Model):
             GinIndex(fields=["results"], name="inboundevent_results", opclasses=["jsonb_path_ops"]),
             GinIndex(fields=["subscribers"], name="inboundevent_subscribers"),
         ]
+
+    leads = (Lead(("correlation_id",)), Lead(("reason",)))
 
     def __str__(self) -> str:
         return f"Inbound event {self.pk} ({self.source})"

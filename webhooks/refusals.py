@@ -15,8 +15,7 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import Sum
 
-from kernel import correlation
-from tasks.engine import clock
+from kernel import clock, correlation
 from webhooks.models import OUR_FAULTS, InboundEvent, InboundVerdict, Refusal, RefusedCall, RefusedDay
 from webhooks.schemes import EVENT_ID_HEADERS
 from webhooks.sources import Source

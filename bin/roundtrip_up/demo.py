@@ -40,7 +40,11 @@ def banner(data: Data, addresses: Addresses, product: Mapping[str, str], seconds
         if addresses.sandbox
         else f"  {manage} publish hello.world '{{\"n\": 1}}'\n      an event for endpoints that you make"
     )
-    next_steps = [first, f"  {manage} doctor\n      what is reachable, what is misconfigured, what to do"]
+    next_steps = [
+        first,
+        f"  {manage} doctor\n      tries everything; says what to do, and what it did not try",
+        "  docs/receiving.md\n      a receiver of your own, in five minutes",
+    ]
     return "\n".join(
         [
             "",

@@ -49,7 +49,7 @@ def settings(
         "MASTER_KEYS": kept["master_keys"],
         "ALLOWED_HOSTS": "localhost,127.0.0.1,[::1]",
         "PUBLIC_BASE_URL": addresses.url,
-        "DELIVERY_ALLOWED_NETWORKS": "127.0.0.0/8",
+        "DELIVERY_ALLOWED_NETWORKS": f"127.0.0.0/8,roundtrip-doctor@127.0.0.0/8:{addresses.web}",
         "LOG_FORMAT": "console",
         "DEMO_ADMIN_USERNAME": kept["admin_username"],
         "DEMO_ADMIN_PASSWORD": kept["admin_password"],

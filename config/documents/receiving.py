@@ -6,6 +6,7 @@ from django.conf import settings
 
 from config.documents import answers
 from config.documents.markdown import table
+from config.limits import default
 from delivery.endpoint_rotation import SECRET_OVERLAP
 from delivery.endpoint_secrets import MOST
 from delivery.engine.transport.messages import TransferConfig
@@ -13,6 +14,7 @@ from delivery.models import Endpoint
 from delivery.policy.holds import REFUSALS_TO_HOLD
 from delivery.policy.retry import STANDARD_JITTER, STANDARD_STEPS, gives_up_after, in_words, schedule_for
 from delivery.policy.signing import TOLERANCE_SECONDS
+from kernel.counting import size
 from kernel.network.retry_after import MAX_RETRY_AFTER_SECONDS
 
 EXAMPLES = settings.BASE_DIR / "examples" / "receiving"
@@ -46,8 +48,8 @@ def schedules() -> str:
 
 def bounds() -> str:
     transfer = TransferConfig()
-    kept, read = transfer.head_bytes // 1024, transfer.read_bytes // 1024
-    largest = settings.DATA_UPLOAD_MAX_MEMORY_SIZE // 1024**2
+    kept, read = size(transfer.head_bytes), size(transfer.read_bytes)
+    largest = size(default("EVENT_MAX_BYTES"))
     seconds = _default("timeout_ms") / 1000
     overlap = int(SECRET_OVERLAP.total_seconds()) // 3600
     rows = (
@@ -57,12 +59,12 @@ def bounds() -> str:
         ("how old a request may be", f"{TOLERANCE_SECONDS} s: that is yours to check", ""),
         (
             "of your answer's body",
-            f"the first {kept} KiB are kept; after {read} KiB we hang up; the status counts",
+            f"the first {kept} are kept; after {read} we hang up; the status counts",
             "",
         ),
         ("`Retry-After`", f"counts for {MAX_RETRY_AFTER_SECONDS // 3600} h at most", ""),
         ("refusals in a row until the endpoint is held", f"{REFUSALS_TO_HOLD}", ""),
-        ("a request that publishes events", f"{largest} MiB; no event is larger", ""),
+        ("a body that we send you", f"{largest}; more where an earlier release had taken it", "EVENT_MAX_BYTES"),
         (
             "an earlier secret",
             f"signs {overlap} h longer after a rotation; {MOST} sign at once at most",
@@ -95,7 +97,7 @@ def _default(name: str) -> Any:
 
 
 def _short(seconds: float) -> str:
-    for size, unit in ((3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:g} {unit}"
+    for length, unit in ((3600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{seconds / length:g} {unit}"
     return f"{seconds:g} s"

@@ -5,7 +5,7 @@ from django.core.management import CommandError, call_command
 
 from config.documents.markdown import with_parts
 from config.environment import VARIABLES
-from config.limits import SECTIONS, size, time
+from config.limits import SECTIONS, time
 from config.management.commands import document
 from config.management.commands.document import PAGES
 
@@ -44,11 +44,6 @@ def test_a_limit_stands_once_and_names_a_variable_that_exists():
     assert len(rows) == len(set(rows))
     named = {row.setting for section in SECTIONS for row in section.limits} - {""}
     assert named <= {variable.name for variable in VARIABLES}
-
-
-@pytest.mark.parametrize(("figure", "words"), [(65_536, "64 KiB"), (4_000, "4,000 bytes"), (5 * 1024**2, "5 MiB")])
-def test_bytes_are_told_exactly(figure, words):
-    assert size(figure) == words
 
 
 @pytest.mark.parametrize(("figure", "words"), [(0.25, "0.25 s"), (90, "90 s"), (900, "15 min"), (86_400, "24 h")])

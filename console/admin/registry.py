@@ -10,6 +10,7 @@ from unfold.admin import TabularInline
 
 from console.models import Alert, Heartbeat, Operation, OperationItem
 from kernel.admin.bases import ListedFiltersAdmin
+from kernel.admin.lists import RecentValuesFilter
 from kernel.models import AuditEntry
 
 ROWS_NAMED = 3
@@ -17,8 +18,6 @@ ROWS_NAMED = 3
 
 class ReadOnlyAdmin(ListedFiltersAdmin):
     """Nobody adds, changes or deletes these by form."""
-
-    show_full_result_count = False
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -33,14 +32,14 @@ class ReadOnlyAdmin(ListedFiltersAdmin):
 @admin.register(Alert)
 class AlertAdmin(ReadOnlyAdmin):
     list_display = ["title", "rule", "state", "opened_at", "acknowledged_by", "resolved_at"]
-    list_filter = ["state", "rule"]
+    list_filter = ["state", ("rule", RecentValuesFilter)]
     search_fields = ["title", "subject"]
 
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin):
     list_display = ["at", "actor", "verb", "rows", "count", "reason"]
-    list_filter = ["verb", "subject"]
+    list_filter = [("verb", RecentValuesFilter), ("subject", RecentValuesFilter)]
     search_fields = ["actor", "reason"]
 
     @admin.display(description="Rows", ordering="subject")
@@ -89,4 +88,4 @@ class OperationAdmin(ReadOnlyAdmin):
 @admin.register(Heartbeat)
 class HeartbeatAdmin(ReadOnlyAdmin):
     list_display = ["process", "role", "seen_at", "started_at"]
-    list_filter = ["role"]
+    list_filter = [("role", RecentValuesFilter)]

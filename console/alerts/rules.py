@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import Count, Max, Min, OuterRef, Q, Subquery
 from django.urls import reverse
 
-from console.alerts import schedule_rules, steps
+from console.alerts import leftover_rules, schedule_rules, steps
 from console.alerts.findings import Finding
 from console.health import checks, database, heartbeat
 from console.models import Heartbeat
@@ -36,17 +36,17 @@ OWN_FAULT_LASTS = timedelta(seconds=20)  # a moment's is no alert
 
 def dead_letters(_now: datetime) -> list[Finding]:
     found = []
-    tasks = Task.objects.filter(state=TaskState.DEAD_LETTER).count()
+    tasks = counting.capped(Task.objects.filter(state=TaskState.DEAD_LETTER))
     # Those of a deleted endpoint were kept on purpose: nobody waits for them.
-    deliveries, is_estimate = counting.count(delivery_side.redrivable(delivery_side.dead_letters()))
-    for count, what, about in ((tasks, "task", ""), (deliveries, "delivery", "about " if is_estimate else "")):
+    for counted, what in ((tasks, "task"), (delivery_side.redrivable_count(), "delivery")):
+        count = counted.number
         if count:
             plural = "deliveries" if what == "delivery" else "tasks"
             found.append(
                 Finding(
                     "dead_letters",
                     plural,
-                    f"{about}{count} dead {what if count == 1 else plural}",
+                    f"{counted.words} dead {what if count == 1 else plural}",
                     "They gave up and wait for a person.",
                     "Look at the groups, correct the cause, then redrive or discard them.",
                     f"{reverse('dead-letters')}#{plural}",
@@ -320,4 +320,5 @@ RULES: dict[str, tuple[Callable[[datetime], list[Finding]], ...]] = {
     "schedule_row_unusable": (schedule_rules.unusable,),
     "schedule_row_missing": (schedule_rules.missing,),
     "webhooks_silent": (silent_webhooks,),
+    "demo_leftover": (leftover_rules.demo,),
 }

@@ -23,5 +23,6 @@ def look() -> None:
     last = heartbeat.last_seen(heartbeat.EVALUATOR)
     if last is not None and now - last < SILENT:
         return
-    log.warning("alert_evaluator_silent", last=last.isoformat() if last else None)
+    if last is not None:  # at the very first start there was nobody who could have fallen silent
+        log.warning("alert_evaluator_silent", last=last.isoformat())
     evaluate.evaluate(now)

@@ -84,9 +84,15 @@ def _rows(name: str, delivery: Shape, task: Shape) -> serializers.Field:
 
 
 class DeadLetterPage(serializers.Serializer):
-    next = serializers.URLField(allow_null=True, help_text="Where the list goes on; null at its end.")
+    next = serializers.URLField(
+        allow_null=True, help_text="Where the list goes on, also from a short page; null at its end."
+    )
     results = _rows("DeadLetter", DeliveryDeadLetter, TaskDeadLetter)
 
 
 class DeadLetterGroups(serializers.Serializer):
+    among_newest = serializers.IntegerField(
+        allow_null=True,
+        help_text="The groups were counted among so many of the newest dead letters; null where they are all in them.",
+    )
     results = _rows("DeadLetterGroup", DeliveryGroup, TaskGroup)

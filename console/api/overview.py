@@ -25,12 +25,15 @@ from delivery import dead_letters as delivery_side
 from delivery import stats as delivery_stats
 from delivery.models import lean
 from kernel import clock
+from kernel.api.pages import CursorPages
 from kernel.api.problems import BadInput, Conflict
 from kernel.api.queries import bad_field, whole_number
 from kernel.auth import HasScope, Scope, allows, caller_of, is_key, need
 from kernel.filters import refuse_doubled, refuse_empty, refuse_unknown
 from tasks.reading import dead_letters as task_side
 from tasks.reading import stats as task_stats
+
+PAGE = CursorPages.page_size
 
 
 class StatsView(APIView):
@@ -75,7 +78,11 @@ FILTERS = [
         for name in ("subscriber", "endpoint", "outcome", "status_code", "fingerprint", "kind", "error_code", "batch")
     ),
 ]
-LIMIT = OpenApiParameter("limit", OpenApiTypes.INT, description="How many at most, from 1 to 200; 50 if not said.")
+LIMIT = OpenApiParameter(
+    "limit",
+    OpenApiTypes.INT,
+    description=f"How many at most, from 1 to {CursorPages.max_page_size}; {PAGE} if not said.",
+)
 AFTER = OpenApiParameter("after", OpenApiTypes.STR, description="What an earlier answer's `next` said.")
 
 
@@ -92,7 +99,7 @@ class DeadLettersView(APIView):
     )
     def get(self, request: Request) -> Response:
         deliveries, tasks = _both_sides(request)
-        limit = whole_number("limit", _asked(request).get("limit", "50"), 1, 200)
+        limit = whole_number("limit", _asked(request).get("limit", str(PAGE)), 1, CursorPages.max_page_size)
         rows, after = dead_letters.page(deliveries, tasks, _cursor(request), limit, for_keys=is_key(request))
         following = None
         if after is not None:
@@ -113,7 +120,8 @@ class DeadLetterGroupsView(APIView):
         responses=DeadLetterGroups,
     )
     def get(self, request: Request) -> Response:
-        return Response({"results": dead_letters.group_rows(*_both_sides(request), for_keys=is_key(request))})
+        rows, among = dead_letters.group_rows(*_both_sides(request), for_keys=is_key(request))
+        return Response({"among_newest": among, "results": rows})
 
 
 DELIVERY_ONLY = frozenset({"endpoint", "outcome", "status_code"})

@@ -1,7 +1,8 @@
 /* Live views: a page that the server rendered whole listens for its topics' snapshots and keeps itself up to date.
  *
  * Everything arrives as data and leaves as text: nodes are filled by textContent and attributes, never by markup.
- * Where the socket fails the same snapshots are polled; the badge says which of Live, Polling, Stale it is.
+ * Where the socket fails the same snapshots are polled; the badge says which of Live, Polling, Stale it is. A part that is
+ * slow to read, or that a fault of ours keeps back, says so itself, and as of when it is; the others go on.
  *
  * Marks: data-live-topic on a section; inside it data-live-text, -figure, -time, -age, -width, -show, -hide, -state,
  * -href, -link, -value, and data-live-list with a <template> and data-live-key.
@@ -13,6 +14,11 @@ const HIDDEN_MS = 15_000;
 const FETCH_MS = 8_000;
 const LOGGED_OUT = 4401;
 const FIRST_RETRY_MS = 1000, LONGEST_RETRY_MS = 10_000;
+const KEPT_BACK = {
+  query_too_slow: "This part is slow to read",
+  internal_error: "This part cannot be read because of a fault of ours",
+  not_shown: "This part could not be shown, so reload the page",
+};
 
 const figures = new Intl.NumberFormat("en-US");
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
@@ -152,6 +158,7 @@ class Feed {
     this.badge = badge;
     this.versions = new Map(sections.map((one) => [one.dataset.liveTopic, Number(one.dataset.liveVersion) || 0]));
     this.etags = new Map();
+    this.keptBack = new Map(); // topic -> reason word
     this.lastGood = Date.now();
     this.lastPoll = 0;
     this.heard = 0;
@@ -200,6 +207,10 @@ class Feed {
       this.apply(message);
     } else if (message.type === "ping" && this.isFed && !this.isUnavailable) {
       this.lastGood = Date.now();
+    } else if (message.type === "error" && message.code in KEPT_BACK) {
+      this.isFed = true; // the socket brings what there is
+      this.stopPolling();
+      this.keepBack(message.topic, message.code);
     } else if (message.type === "error") {
       if (message.code === "unavailable") this.isUnavailable = true;
       if (message.code === "not_authenticated") this.isLoggedOut = true;
@@ -289,13 +300,21 @@ class Feed {
     const response = await fetch(`/api/v1/live/?topic=${encodeURIComponent(topic)}`, {
       headers, cache: "no-store", credentials: "same-origin", signal: AbortSignal.timeout(FETCH_MS),
     });
-    if (response.status === 304) return true;
+    if (response.status === 304) {
+      this.keepBack(topic, null);
+      return true;
+    }
     if (response.status === 401 || response.status === 403) {
       this.isLoggedOut = true;
       this.stopPolling();
       return false;
     }
-    if (!response.ok) return false;
+    if (!response.ok) {
+      const { code } = await response.json().catch(() => ({}));
+      if (!(code in KEPT_BACK)) return false;
+      this.keepBack(topic, code);
+      return true;
+    }
     const message = await response.json();
     this.etags.set(topic, response.headers.get("ETag") || "");
     this.apply({ ...message, topic });
@@ -308,13 +327,44 @@ class Feed {
     this.lastGood = Date.now();
     if (message.version < (this.versions.get(message.topic) ?? 0)) return; // an old one never replaces a newer one
     this.versions.set(message.topic, message.version);
-    for (const section of this.sections.get(message.topic) ?? []) bind(section, message.data);
+    try {
+      for (const section of this.sections.get(message.topic) ?? []) bind(section, message.data);
+      this.keepBack(message.topic, null);
+    } catch (error) {
+      console.error(error);
+      this.keepBack(message.topic, "not_shown");
+    }
+  }
+
+  keepBack(topic, code) {
+    // One line at the head of the part, gone with the next snapshot of it.
+    if (code) this.keptBack.set(topic, code);
+    else if (!this.keptBack.delete(topic)) return;
+    const moment = new Date((this.versions.get(topic) || 0) / 1000); // the database's clock, in microseconds
+    for (const section of this.sections.get(topic) ?? []) {
+      let line = section.querySelector(":scope > [data-live-kept-back]");
+      if (!code) line?.remove();
+      else {
+        if (!line) {
+          line = document.createElement("p");
+          line.className = "rt-kept-back";
+          line.dataset.liveKeptBack = "";
+          line.setAttribute("role", "status");
+          section.prepend(line);
+        }
+        setText(line, `${KEPT_BACK[code]}; shown as of ${clock.format(moment)}`);
+        line.title = utcWords(moment);
+      }
+    }
   }
 
   state() {
     if (this.isLoggedOut) return ["stale", "Logged out: reload the page"];
-    if (this.socket?.readyState === WebSocket.OPEN && this.isFed && !this.isUnavailable) return ["live", "Live"];
-    if (Date.now() - this.lastPoll < 3 * POLL_MS) return ["polling", "Polling"];
+    const late = this.keptBack.size ? ", but not all of it" : "";
+    if (this.socket?.readyState === WebSocket.OPEN && this.isFed && !this.isUnavailable) {
+      return [late ? "partly" : "live", `Live${late}`];
+    }
+    if (Date.now() - this.lastPoll < 3 * POLL_MS) return ["polling", `Polling${late}`];
     if (Date.now() - this.lastGood < 2 * POLL_MS && !this.isUnavailable) return ["connecting", "Connecting"];
     return ["stale", `Stale since ${clock.format(new Date(this.lastGood))}`];
   }

@@ -1,9 +1,11 @@
 """Heartbeats: every process says each ten seconds that it is alive, in one small upsert from a thread of its own.
 
 Web processes start theirs when the server starts (`config.asgi`), workers and beat by Celery's start signals. A row
-that stops moving is how the start page, the alerts and `/readyz` know of a death. It must never raise into the process.
+that stops moving is how the start page, the alerts and `/readyz` know of a death. It must never raise into the process,
+nor wait for the process's pool: one that is busy is not dead.
 """
 
+import atexit
 import os
 import socket
 import threading
@@ -20,6 +22,7 @@ from django.db.models.functions import Now
 from console.health.known_keys import as_roles
 from console.models import Heartbeat
 from kernel import clock
+from kernel.database.reads import use_own_connection
 
 INTERVAL_SECONDS = 10.0
 FRESH = timedelta(seconds=35)  # three missed beats and a little
@@ -104,6 +107,7 @@ class Pulse:
 
     def _guarded(self, step: Callable[[], None]) -> None:
         try:
+            use_own_connection()
             close_old_connections()
             step()
         except Exception as error:  # noqa: BLE001 - a database that is away must not end the watching
@@ -144,3 +148,4 @@ def _worker_ends(**_kwargs: Any) -> None:
 @beat_init.connect
 def _beat_begins(**_kwargs: Any) -> None:
     start(BEAT)
+    atexit.register(stop)  # Celery tells of no end of beat

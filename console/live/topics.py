@@ -99,7 +99,9 @@ def _filter(kind: str, query: str) -> tuple[tuple[str, str], ...]:
 def permitted(topic: Topic, viewer: Viewer) -> Topic:
     """The topic as this viewer may watch it (lists are narrowed to their subscriber); TopicRefused otherwise."""
     if not any(viewer.may(grant) for grant in _grants(topic)):
-        raise TopicRefused("permission_denied", f"You may not watch {topic.kind}; the scope is missing.")
+        raise TopicRefused(
+            "permission_denied", f"You may not watch {topic.kind}: ask an operator for the right or scope to read it."
+        )
     narrowed = _narrow(topic, viewer)
     if viewer.topics is not None and topic.name not in viewer.topics and narrowed.name not in viewer.topics:
         raise TopicRefused("permission_denied", "This live token was not issued for that topic.")

@@ -15,6 +15,8 @@ from kernel.api.problems import BadInput
 from tasks.states import OPEN_STATES
 
 MAX_IDS = 1_000
+MAX_TYPES = 50
+MAX_TEXT = 200
 ALWAYS = frozenset({"ids", "all"})
 _RELATIVE = re.compile(r"\A(\d{1,5})(m|h|d)\Z")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
@@ -49,7 +51,7 @@ def at(text: str | None) -> datetime | None:
 
 def _text(value: Any, _now: datetime) -> str:
     """Exactly this text; empty means the rows where it is empty."""
-    if not isinstance(value, str) or "\x00" in value or len(value) > 200:
+    if not isinstance(value, str) or "\x00" in value or len(value) > MAX_TEXT:
         raise ValueError("must be a short text")
     return value
 
@@ -102,8 +104,8 @@ def _true(value: Any, _now: datetime) -> bool:
 
 
 def _types(value: Any, now: datetime) -> list[str]:
-    if not isinstance(value, list) or not 0 < len(value) <= 50:
-        raise ValueError("must list 1 to 50 types; leave it out for those that the endpoint wants")
+    if not isinstance(value, list) or not 0 < len(value) <= MAX_TYPES:
+        raise ValueError(f"must list 1 to {MAX_TYPES} types; leave it out for those that the endpoint wants")
     return [_word(one, now) for one in value]
 
 

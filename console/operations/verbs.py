@@ -125,7 +125,7 @@ def _replayable(asked: Asked, subscriber: str | None) -> QuerySet:
 
 
 def _of_deleted_endpoints(asked: Asked, subscriber: str | None, _now: datetime) -> list[str]:
-    words = delivery_side.left_out_words(delivery_side.kept(_dead_deliveries(asked, subscriber)).count())
+    words = delivery_side.left_out_words(delivery_side.kept_count(_dead_deliveries(asked, subscriber)))
     return [words] if words else []
 
 

@@ -4,12 +4,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from django.db.models import QuerySet
-
 from console.models import Alert
-from delivery.dead_letters import redrivable
-from delivery.models import Delivery
-from delivery.states import State as DeliveryState
+from delivery.dead_letters import redrivable_count
+from kernel import counting
 from tasks.models import Task
 from tasks.states import State as TaskState
 
@@ -28,9 +25,13 @@ def _at_most_every_five_seconds(name: str, count: Callable[[], int]) -> str | No
     return words
 
 
-DEAD: dict[str, tuple[str, QuerySet]] = {
-    "tasks": ("tasks.view_task", Task.objects.filter(state=TaskState.DEAD_LETTER)),
-    "deliveries": ("delivery.view_delivery", redrivable(Delivery.objects.filter(state=DeliveryState.DEAD_LETTER))),
+def _dead_tasks() -> int:
+    return counting.capped(Task.objects.filter(state=TaskState.DEAD_LETTER), CAP).number
+
+
+DEAD: dict[str, tuple[str, Callable[[], int]]] = {
+    "tasks": ("tasks.view_task", _dead_tasks),
+    "deliveries": ("delivery.view_delivery", lambda: min(CAP, redrivable_count().number)),
 }
 
 
@@ -43,7 +44,7 @@ def dead_letters(user: Any) -> str | None:
     sides = [side for side, (permission, _) in DEAD.items() if user.has_perm(permission)]
     return _at_most_every_five_seconds(
         "dead letters of " + " and ".join(sides),
-        lambda: sum(DEAD[side][1].order_by().values("pk")[:CAP].count() for side in sides),
+        lambda: sum(DEAD[side][1]() for side in sides),
     )
 
 

@@ -5,11 +5,10 @@ get `unsafe-eval`. Styles may be inline: unfold writes its colours into the page
 that loads nothing.
 """
 
-from collections.abc import Awaitable, Callable
-
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+
+from kernel.web.middleware import Middleware
 
 NOTHING = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 PAGE = (
@@ -42,31 +41,12 @@ def _own_sockets(request: HttpRequest) -> str:
     return ""
 
 
-class SecurityHeadersMiddleware:
+class SecurityHeadersMiddleware(Middleware):
     """Adds the headers to every answer; one that is set already stays."""
 
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse | Awaitable[HttpResponse]]) -> None:
-        self.get_response = get_response
-        self.is_async = iscoroutinefunction(get_response)
-        if self.is_async:
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
-        if self.is_async:
-            return self._acall(request)
-        return self._stamp(request, self.get_response(request))  # type: ignore[arg-type]
-
-    async def _acall(self, request: HttpRequest) -> HttpResponse:
-        return self._stamp(request, await self.get_response(request))  # type: ignore[misc]
-
-    @staticmethod
-    def _stamp(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    def finish(self, request: HttpRequest, response: HttpResponse) -> None:
         response.headers.setdefault("Content-Security-Policy", policy_for(request, response))
         response.headers.setdefault("Permissions-Policy", PERMISSIONS)
         response.headers.setdefault("X-Content-Type-Options", "nosniff")
         if not request.path.startswith(settings.STATIC_URL):
             response.headers.setdefault("Cache-Control", "no-store")
-        return response

@@ -9,7 +9,6 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
@@ -24,6 +23,7 @@ from console.operations.verbs import VERBS
 from console.pages.frame import console_page, render
 from delivery import dead_letters as delivery_side
 from kernel import clock
+from kernel.admin.lists import CappedPaginator
 from kernel.auth import Scope, name_of
 from tasks.models import Batch
 from tasks.reading import dead_letters as task_side
@@ -64,7 +64,7 @@ def batches(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     kind = request.GET.get("kind")
     if kind is not None:  # an empty one is no kind's, not every kind's
         rows = rows.filter(kind=kind)
-    page = Paginator(rows, PAGE_SIZE).get_page(request.GET.get("page"))
+    page = CappedPaginator(rows, PAGE_SIZE).get_page(request.GET.get("page"))
     listed = [batch_row(row) for row in page]
     return render(request, "console/batches.html", viewer, "Batches", page=page, batches=listed, kind=kind)
 
@@ -82,12 +82,13 @@ def dead_letter_groups(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     """What gave up, grouped by cause, with the button that fits."""
     deliveries = delivery_side.dead_letters() if viewer.may(Scope.DELIVERIES_READ) else None
     tasks = task_side.dead_letters() if viewer.may(Scope.TASKS_READ) else None
-    groups = dead_letters.group_rows(deliveries, tasks, for_keys=False)
+    groups, among = dead_letters.group_rows(deliveries, tasks, for_keys=False)
     return render(
         request,
         "console/dead_letters.html",
         viewer,
         "Dead letters",
+        among_newest=among,
         delivery_groups=[group for group in groups if group["side"] == dead_letters.DELIVERY],
         task_groups=[group for group in groups if group["side"] == dead_letters.TASK],
         may_operate=viewer.may(Scope.OPERATIONS_WRITE),

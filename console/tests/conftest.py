@@ -110,10 +110,10 @@ def make_batch(states, *, kind="map_search", subscriber="", finished_by="webhook
             started_at=now - timedelta(seconds=2),
             finished_at=now if is_final else None,
         )
-        Transition.objects.create(task=task, to_state="queued", cause="api", reason="submitted")
+        Transition.of(task, to_state="queued", cause="api", reason="submitted").save()
         if state != "queued":
             cause = "poll" if finished_by == "poll" else "webhook"
-            Transition.objects.create(task=task, from_state="queued", to_state=state, cause=cause, attempt=1)
+            Transition.of(task, from_state="queued", to_state=state, cause=cause, attempt=1).save()
         if is_final:
             ExternalJob.objects.create(
                 task=task,

@@ -1,33 +1,25 @@
-"""bootstrap_demo, stats, doctor, and the seeded schedule."""
+"""bootstrap_demo, stats, and the seeded schedule."""
 
 import io
 import json
-import os
-import subprocess
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
-import psycopg
 import pytest
 from celery import current_app
 from cryptography.fernet import Fernet
 from django.contrib.auth import get_user_model
 from django.core.management import CommandError, call_command
-from django.db import connection
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 
-from console.health import doctor
 from console.management.commands import bootstrap_demo
 from console.tests.conftest import make_batch, make_delivery, make_endpoint
 from delivery.models import Endpoint
 from kernel.auth import Scope, find_key
 from kernel.models import ApiKey
 from kernel.network.openings import parse_openings
-from kernel.tests import hostile
-from kernel.tests.hostile import answering, serving
 
 pytestmark = pytest.mark.django_db
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,56 +90,6 @@ def test_a_folder_whose_master_key_was_lost_starts_again(demo, settings):
     assert demo[-1] == ("/_secrets", {"path": "/ok", "secret": endpoint.secret})
 
 
-def test_the_doctor_names_a_secret_that_no_key_opens(settings):
-    assert "none is stored yet" in doctor._stored_secrets().words
-    endpoint = make_endpoint()
-    settings.MASTER_KEYS = [Fernet.generate_key().decode()]
-    check = doctor._stored_secrets()
-    assert not check.is_ok and f"delivery.Endpoint.url of {endpoint.pk}" in check.words
-
-
-def test_the_doctor_before_the_first_migrate_says_what_to_do():
-    ours = connection.settings_dict
-    server = f"postgresql://{ours['USER']}:{ours['PASSWORD']}@{ours['HOST'] or '127.0.0.1'}:{ours['PORT'] or 5432}"
-    name = f"roundtrip_bare_{os.getpid()}"
-    with psycopg.connect(f"{server}/postgres", autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
-        try:
-            env = {**os.environ, "ROUNDTRIP_ENV": "test", "DATABASE_URL": f"{server}/{name}"}
-            command = [sys.executable, "manage.py", "doctor", "--json"]
-            ran = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-        finally:
-            admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
-    assert ran.returncode == 1, ran.stderr
-    checks = json.loads(ran.stdout)["checks"]
-    assert "manage.py migrate" in checks["migrations"]["detail"]
-    assert not checks["processes"]["ok"] and "stored_secrets" not in checks
-
-
-def answer_of_the_doctor(settings, base: str) -> str:
-    settings.PUBLIC_BASE_URL = base
-    check = next(iter(doctor._public_address()))
-    assert not check.is_ok
-    return check.words
-
-
-def test_the_doctor_tells_what_is_wrong_with_the_public_address(settings, receiver, tmp_path):
-    host = receiver[0].removeprefix("http://")
-    assert "no TLS is spoken there" in answer_of_the_doctor(settings, f"https://{host}")
-    assert "with its scheme" in answer_of_the_doctor(settings, host.replace("127.0.0.1", "jobs.example"))
-    assert "with its scheme" in answer_of_the_doctor(settings, "ftp://jobs.example")
-    assert "not as Roundtrip" in answer_of_the_doctor(settings, receiver[0])
-    assert "refused" in answer_of_the_doctor(settings, "http://127.0.0.1:9")
-    certificates = hostile.Certificates(tmp_path)
-    with serving(answering(hostile.OK), tls=certificates.server_context("127.0.0.1")) as server:
-        words = answer_of_the_doctor(settings, f"https://127.0.0.1:{server.port}")
-    assert "TLS fails (" in words and "certificate" in words
-    moved = hostile.response("301 Moved", "Location: https://jobs.example/healthz")
-    with serving(answering(moved)) as server:
-        words = answer_of_the_doctor(settings, f"http://127.0.0.1:{server.port}")
-    assert "is it https://jobs.example?" in words
-
-
 def test_a_secret_from_the_environment_is_used_and_the_receiver_knows_it_already(demo, settings):
     settings.DEMO_ENDPOINT_SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
     call_command("bootstrap_demo")
@@ -174,32 +116,6 @@ def test_stats_for_people_and_scripts():
     assert "No webhook arrived for 1 job; the poll finished it." in out.getvalue()
 
 
-def test_doctor_names_what_is_wrong_and_shows_no_secret(settings):
-    settings.PUBLIC_BASE_URL = "http://127.0.0.1:9"
-    out = io.StringIO()
-    with pytest.raises(SystemExit):
-        call_command("doctor", "--json", stdout=out)
-    report = json.loads(out.getvalue())
-    assert report["checks"]["database"]["ok"] and report["checks"]["migrations"]["ok"]
-    assert not report["checks"]["public_base_url"]["ok"]
-    assert not report["checks"]["delivery_process"]["ok"]
-    assert {row["name"] for row in report["environment"]} >= {"DATABASE_URL", "MASTER_KEYS", "PUBLIC_BASE_URL"}
-    assert settings.SECRET_KEY not in out.getvalue()
-    out = io.StringIO()
-    with pytest.raises(SystemExit):
-        call_command("doctor", stdout=out)
-    assert "to mend" in out.getvalue()
-
-
-def test_doctor_looks_at_the_ca_file(settings, tmp_path):
-    settings.DELIVERY_CA_FILE = str(tmp_path / "none.pem")
-    out = io.StringIO()
-    with pytest.raises(SystemExit):
-        call_command("doctor", "--json", stdout=out)
-    row = json.loads(out.getvalue())["checks"]["delivery_ca_file"]
-    assert not row["ok"] and "none.pem, which cannot be read" in str(row)
-
-
 def test_every_entry_of_the_schedule_is_a_worker_function_that_exists_and_expires():
     app = current_app
     app.loader.import_default_modules()
@@ -208,23 +124,3 @@ def test_every_entry_of_the_schedule_is_a_worker_function_that_exists_and_expire
     assert all(entry.enabled and entry.expire_seconds for entry in entries)
     assert entries.get(task="tasks.poll").interval.every == 60
     assert entries.get(task="delivery.drain").interval.every == 5
-
-
-@pytest.mark.parametrize(
-    ("secret", "is_ok", "words"),
-    [
-        ("whsec_!!!", False, "not base64"),
-        ("", False, "no signing secret"),
-        ("whsec_c2hvcnQ=", True, "5 bytes"),
-        ("whsec_a2tra2tra2tra2tra2tra2tra2tra2tr", True, "can be used"),
-    ],
-)
-def test_doctor_looks_at_the_providers_signing_secrets(settings, secret, is_ok, words):
-    settings.SANDBOX_PROVIDER_URL, settings.SANDBOX_PROVIDER_KEY = "http://127.0.0.1:9", "key"
-    settings.SANDBOX_WEBHOOK_SECRET = secret
-    out = io.StringIO()
-    with pytest.raises(SystemExit):
-        call_command("doctor", "--json", stdout=out)
-    row = json.loads(out.getvalue())["checks"]["signing_secret_sandbox"]
-    assert row["ok"] is is_ok and words in row["detail"]
-    assert not secret or secret not in out.getvalue()

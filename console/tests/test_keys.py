@@ -46,6 +46,14 @@ def test_a_superuser_makes_any_key(operator):
     assert ApiKey.objects.get().scopes == sorted(Scope.values)
 
 
+@pytest.mark.django_db
+def test_the_page_shows_each_scope_by_the_name_that_documents_and_refusals_use(operator):
+    client = Client()
+    client.force_login(operator)
+    page = client.get(ADD).content.decode()
+    assert [scope for scope in Scope.values if f"({scope})" not in page] == []
+
+
 def test_every_permission_that_a_view_asks_of_a_user_belongs_to_a_scope():
     """A key is judged by its scope where a user is asked for more; so the scope must stand for all of it."""
     known = {permission for permissions in settings.KEY_PERMISSIONS.values() for permission in permissions}

@@ -85,11 +85,13 @@ class DeliveryAdmin(KeptAdmin):
 
     @display(description="Event")
     def event_label(self, obj: Delivery) -> str:
-        return format_html("<strong>{}</strong><br>{}", obj.event.type, obj.event.uid)
+        return format_html("<span><strong>{}</strong><br>{}</span>", obj.event.type, obj.event.uid)
 
     @display(description="Endpoint")
     def endpoint_label(self, obj: Delivery) -> str:
-        return format_html("{}<br>{}", obj.endpoint.name or f"Endpoint {obj.endpoint_id}", obj.endpoint.host)
+        return format_html(
+            "<span>{}<br>{}</span>", obj.endpoint.name or f"Endpoint {obj.endpoint_id}", obj.endpoint.host
+        )
 
     @display(description="State", label=labels.STATE_COLOURS)
     def state_badge(self, obj: Delivery) -> str:
@@ -106,7 +108,9 @@ class DeliveryAdmin(KeptAdmin):
     @display(description="When")
     def when(self, obj: Delivery) -> str:
         word, at = ("finished", obj.finished_at) if obj.finished_at else ("recorded", obj.created_at)
-        return format_html('{}<br><span class="whitespace-nowrap">{}</span>', word, f"{at:%Y-%m-%d %H:%M:%S}")
+        return format_html(
+            '<span>{}<br><span class="whitespace-nowrap">{}</span></span>', word, f"{at:%Y-%m-%d %H:%M:%S}"
+        )
 
     # --- the page
 

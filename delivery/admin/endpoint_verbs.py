@@ -148,9 +148,9 @@ class EndpointVerbs(ListedFiltersAdmin):
             endpoints.resume(int(object_id), actor=actor, reason=form["reason"], redrive_refused=redrive)
             return "Resumed. What was held is being sent."
 
-        waiting = stats.waiting_at([int(object_id)])[int(object_id)]
+        waiting = stats.waiting_at(int(object_id)).words
         says = [
-            f"{waiting:,} held deliveries will be sent, at most as fast as its limits allow.",
+            f"{waiting} held deliveries will be sent, at most as fast as its limits allow.",
             "Breaker, failure counters, a wait that the receiver asked for and the learned pace begin anew.",
         ]
         form = ResumeForm
@@ -276,9 +276,9 @@ class EndpointVerbs(ListedFiltersAdmin):
             done = endpoints.delete(int(object_id), actor=actor, reason=form["reason"], **settling.wish(request, form))
             return f"Deleted; {done.cancelled:,} waiting deliveries were cancelled. {settling.told(done)}".rstrip()
 
-        waiting = stats.waiting_at([int(object_id)])[int(object_id)]
+        waiting = stats.waiting_at(int(object_id)).words
         says = [
-            f"{waiting:,} waiting deliveries will be cancelled, and nothing is sent to it any more.",
+            f"{waiting} waiting deliveries will be cancelled, and nothing is sent to it any more.",
             *settling.says(int(object_id)),
             "Its past deliveries stay. This cannot be undone; pause it instead if you are not sure.",
         ]

@@ -19,7 +19,6 @@ from delivery.models import Endpoint
 from delivery.policy.postback import MASK, masked
 from delivery.states import EndpointState, in_endpoint_state
 from kernel import clock
-from kernel.admin.bases import EstimatingPaginator
 from kernel.admin.confirm import actor_of
 from kernel.admin.forms import OnlyChangesAdmin
 from kernel.secrets import UndecryptableSecret, unreadable_fields
@@ -46,11 +45,6 @@ class StateFilter(admin.SimpleListFilter):
 @admin.register(Endpoint)
 class EndpointAdmin(OnlyChangesAdmin, EndpointVerbs):
     form = EndpointForm
-    paginator = EstimatingPaginator
-    show_full_result_count = False
-    list_per_page = 50
-    list_max_show_all = 0
-    show_facets = admin.ShowFacets.NEVER
     list_fullwidth = True
     list_display = ("label", "subscriber", "state_badge", "breaker_badge", "p95", "success", "wants")
     list_filter = (StateFilter, "health__breaker_state", "request_form", "health__is_slow")
@@ -87,7 +81,9 @@ class EndpointAdmin(OnlyChangesAdmin, EndpointVerbs):
     @display(description="Endpoint", ordering="id")
     def label(self, obj: Endpoint) -> str:
         unreadable = " · unreadable" if unreadable_fields(obj) else ""
-        return format_html("<strong>{}</strong><br>{}{}", obj.name or f"Endpoint {obj.pk}", obj.host, unreadable)
+        return format_html(
+            "<span><strong>{}</strong><br>{}{}</span>", obj.name or f"Endpoint {obj.pk}", obj.host, unreadable
+        )
 
     @display(description="State", label=labels.ENDPOINT_COLOURS)
     def state_badge(self, obj: Endpoint) -> str:

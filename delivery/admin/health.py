@@ -39,7 +39,7 @@ def health_panel(endpoint: Any) -> dict[str, Any]:
         "breaker_colour": labels.BREAKER_COLOURS[health.get_breaker_state_display()],
         "warnings": _warnings(endpoint, now),
         "held": labels.why_held(endpoint, health, now).replace("Its endpoint", "It"),
-        "waiting": stats.waiting_at([endpoint.pk])[endpoint.pk],
+        "waiting": stats.waiting_at(endpoint.pk).words,
         "success": f"{100 * good / total:.1f} % of {total:,} attempts" if total else "no attempts",
         "last_success": labels.moment(health.last_success_at),
         "last_failure": labels.moment(health.last_failure_at),

@@ -47,7 +47,7 @@ class EndpointIn(Strict, serializers.ModelSerializer):
     )
     headers = serializers.DictField(child=serializers.CharField(allow_blank=True), required=False, allow_null=True)
     body_rule = serializers.DictField(
-        child=serializers.CharField(max_length=1_000),
+        child=serializers.CharField(max_length=quotas.MAX_RULE_TEXT),
         required=False,
         allow_null=True,
         help_text='What a 2xx body must say: {"success": "ok", "duplicate": "had it", "refused": "invalid|expired"}.',
@@ -257,7 +257,8 @@ class ReplayIn(ReasonIn):
 
 
 class ReplayOut(serializers.Serializer):
-    deliveries = serializers.IntegerField()
+    deliveries = serializers.IntegerField(help_text="That were made, or with `dry_run` would be; at most 10,000.")
+    deliveries_is_capped = serializers.BooleanField(help_text="There are more than one call makes.")
     next_after = serializers.CharField(allow_null=True, help_text="Not null: there is more; call again with `after`.")
     warnings = serializers.ListField(
         child=serializers.CharField(), help_text="What of it waited already, or was sent a moment ago."
@@ -317,5 +318,6 @@ class HealthOut(serializers.Serializer):
     is_slow = serializers.BooleanField()
     measured_at = serializers.DateTimeField(allow_null=True)
     waiting = serializers.IntegerField(help_text="Deliveries that wait; counted up to 100,000.")
+    waiting_is_capped = serializers.BooleanField(help_text="More wait than were counted.")
     delivered_last_day = serializers.IntegerField()
     attempts_last_day = serializers.IntegerField()

@@ -38,7 +38,7 @@ from delivery.api.endpoint_shapes import (
 from delivery.api.endpoint_verbs import EndpointVerbs
 from delivery.models import Endpoint, Event
 from delivery.states import EndpointState, in_endpoint_state
-from kernel import clock
+from kernel import clock, counting
 from kernel.api.idempotency import idempotent
 from kernel.api.openapi import IDEMPOTENCY_KEY, problem
 from kernel.auth import HasScope, allows, narrow, subscriber_for
@@ -196,12 +196,13 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, EndpointVerbs):
         events = replays.events_for(endpoint, **wanted).filter(pk__gt=int(asked["after"]))
         warnings = replays.already_there(endpoint.pk, events, now).words(now)
         if asked["dry_run"]:
-            seen = {"deliveries": events.count(), "next_after": None, "warnings": warnings, "dry_run": True}
-            return Response(seen)
+            would = counting.capped(events, replays.MOST)
+            seen = {"deliveries": would.number, "deliveries_is_capped": would.is_capped, "next_after": None}
+            return Response({**seen, "warnings": warnings, "dry_run": True})
         done = replays.replay(endpoint, actor=self.actor(), reason=asked["reason"], after=int(asked["after"]), **wanted)
         more = None if done.next_after is None else str(done.next_after)
-        answer = {"deliveries": done.deliveries, "next_after": more, "warnings": warnings, "dry_run": False}
-        return Response(answer, status=202)
+        made = {"deliveries": done.deliveries, "deliveries_is_capped": done.next_after is not None, "next_after": more}
+        return Response({**made, "warnings": warnings, "dry_run": False}, status=202)
 
     @extend_schema(
         summary="Preview a postback",
@@ -242,13 +243,15 @@ def _wish(request: Request, asked: dict[str, Any]) -> dict[str, Any]:
 def health_of(endpoint: Endpoint) -> dict[str, Any]:
     """What is known of an endpoint's health; `endpoint.health` is loaded already."""
     good, total = stats.success_last_day([endpoint.pk], clock.now()).get(endpoint.pk, (0, 0))
+    waiting = stats.waiting_at(endpoint.pk)
     return {name: getattr(endpoint.health, name) for name in STORED_HEALTH} | {
         "state": endpoint.state,
         "hold_reason": endpoint.hold_reason,
         "breaker": endpoint.health.breaker_state,
         "threshold": endpoint.breaker_threshold,
         "pace": labels.pace(endpoint.health, clock.now()),
-        "waiting": stats.waiting_at([endpoint.pk])[endpoint.pk],
+        "waiting": waiting.number,
+        "waiting_is_capped": waiting.is_capped,
         "delivered_last_day": good,
         "attempts_last_day": total,
     }

@@ -26,7 +26,8 @@ THROTTLES_COUNTED = 32_000  # the column holds no more
 
 
 _DELIVERED = State.DELIVERED.value
-_ACCEPTED = classify(status=200, now=datetime.now(UTC))
+_NO_MOMENT = datetime.fromtimestamp(0, UTC)  # only a Retry-After is counted from one
+_ACCEPTED = classify(status=200, now=_NO_MOMENT)
 _ACCEPTED_WORD = _ACCEPTED.outcome.value
 
 

@@ -4,6 +4,7 @@ from django.db import models
 
 from delivery.models.deliveries import Delivery
 from delivery.models.endpoints import Endpoint
+from kernel.database.windows import Lead
 
 
 class Attempt(models.Model):
@@ -48,6 +49,8 @@ class Attempt(models.Model):
             models.Index(fields=["delivery", "id"], name="attempt_delivery"),
             models.Index(fields=["endpoint", "started_at"], name="attempt_endpoint"),
         ]
+
+    leads = (Lead(("delivery_id",)),)
 
     def __str__(self) -> str:
         return f"Attempt {self.number} of delivery {self.delivery_id}: {self.outcome}"

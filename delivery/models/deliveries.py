@@ -7,6 +7,9 @@ from delivery.models.endpoints import Endpoint
 from delivery.models.events import Event
 from delivery.states import AWAITS_TURN, State
 from kernel.clock import CreatedAt
+from kernel.database.windows import Lead
+
+FINE = ["", "delivered", "duplicate"]  # last outcomes that are no failure: not tried yet, and arrived
 
 
 class Delivery(models.Model):
@@ -94,9 +97,23 @@ class Delivery(models.Model):
                 name="delivery_state",
                 condition=Q(state__in=["pending", "failed", "dead_letter", "cancelled"]),
             ),
+            # What is asked for by its failure. A delivery that arrives at its first try is in neither.
+            models.Index(fields=["last_outcome", "-id"], name="delivery_outcome", condition=~Q(last_outcome__in=FINE)),
+            models.Index(fields=["fingerprint", "-id"], name="delivery_fingerprint", condition=~Q(fingerprint="")),
             models.Index(fields=["replay_of"], name="delivery_replay", condition=Q(replay_of__isnull=False)),
             models.Index(fields=["finished_at"], name="delivery_finished", condition=Q(finished_at__isnull=False)),
         ]
+
+    leads = (
+        Lead(("event_id",)),
+        Lead(("event__uid",)),
+        Lead(("event__correlation_id",)),
+        Lead(("fingerprint",), bool),
+        Lead(("endpoint_id", "state"), lambda _endpoint, state: state == State.DEAD_LETTER),
+        Lead(("state",), lambda state: state != State.DELIVERED),
+        Lead(("last_outcome",), lambda outcome: outcome not in FINE),
+        Lead(("endpoint_id",)),
+    )
 
     def __str__(self) -> str:
         return f"Delivery {self.pk}"

@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import Q
 
 from kernel.clock import CreatedAt
+from kernel.database.windows import Lead
 
 
 class Event(models.Model):
@@ -29,6 +30,13 @@ class Event(models.Model):
             models.Index(fields=["created_at"], name="event_created"),
             models.Index(fields=["id"], name="event_unmatched", condition=Q(delivery_count=0)),
         ]
+
+    leads = (
+        Lead(("uid",)),
+        Lead(("correlation_id",)),
+        Lead(("delivery_count",), lambda count: count == 0),
+        Lead(("type",)),
+    )
 
     def __str__(self) -> str:
         return f"{self.type} {self.uid}"

@@ -18,7 +18,7 @@ FIELD_MISSING = "postback field missing"
 NOT_RENDERED = "postback unusable"
 
 _ADVICE = {
-    "rejected 401": "Its credentials have probably been rotated: correct the endpoint's headers or secret",
+    "rejected 401": "It does not take our signature or credentials: give it the secret, or correct our headers",
     "rejected 403": "Its permissions have probably changed: correct the endpoint's headers or secret",
     "rejected 404": "The URL is probably wrong: correct it",
     "rejected 405": "It does not take this method: correct the endpoint's method or URL",

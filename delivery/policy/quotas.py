@@ -15,6 +15,7 @@ MAX_TEMPLATE = 64 * 1024
 MAX_PEM = 64 * 1024  # a certificate has about 2 KB: a chain, or a private CA's bundle
 MAX_CERTIFICATES = 50
 MAX_BODY_RULE = 4_000
+MAX_RULE_TEXT = 1_000  # of one of its three texts, by API
 MAX_DELAYS = 50
 MAX_TRANSIENT_CODES = 50
 

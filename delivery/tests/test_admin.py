@@ -115,7 +115,7 @@ def test_the_delivery_page_says_what_next(admin_client):
     endpoint = factories.endpoint(attention_at=factories.NOW, hold_reason="rejected 401")
     delivery = factories.delivery(endpoint, state="dead_letter", last_outcome="rejected", last_status_code=401)
     page = _text(admin_client.get(_page("delivery", delivery.pk)))
-    assert "Credentials were rotated" in page
+    assert "does not take our signature or credentials" in page
     assert "its endpoint needs attention" in page
     assert "rejected (401)" in page
 

@@ -81,7 +81,7 @@ def test_groups_count_and_sample(django_assert_num_queries):
     assert [(group.count, group.outcome) for group in found] == [(3, "rejected"), (1, "timeout")]
     assert found[0].first_at == NOW - timedelta(minutes=3)
     assert found[0].error == "no"
-    assert "Credentials" in found[0].what_to_do
+    assert "credentials" in found[0].what_to_do
 
 
 @pytest.mark.django_db

@@ -69,7 +69,7 @@ def test_what_is_to_be_pressed_has_a_button():
 
 
 def test_a_dead_letter_says_how_to_heal_it():
-    assert "Credentials" in _next("dead_letter", last_outcome="rejected", last_status_code=401)
+    assert "signature or credentials" in _next("dead_letter", last_outcome="rejected", last_status_code=401)
 
 
 @pytest.mark.parametrize(("ms", "text"), [(0.42, "0.4 ms"), (12.6, "13 ms"), (1250, "1.25 s"), (180_000, "3 min")])

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from delivery import latency
 from delivery.models import Attempt, Delivery, Endpoint, EndpointHealth, Event, LatencyBucket, StatsMinute
+from delivery.tests import factories
 
 
 def timed(ms: float, reused: bool = True):
@@ -151,3 +152,17 @@ def test_figures_leave_with_the_window(endpoint):
     latency.refresh(now=now + latency.WINDOW)
     health = EndpointHealth.objects.get()
     assert (health.sample_count, health.p50_ms, health.p95_ms, health.p99_ms) == (0, None, None, None)
+
+
+def test_a_round_reads_a_bounded_number_of_endpoints_and_the_longest_unmeasured_go_first(db, monkeypatch):
+    monkeypatch.setattr(latency, "AT_ONCE", 2)
+    now = timezone.now()
+    rows = [factories.endpoint() for _ in range(4)]
+    for minutes, row in enumerate(rows[:3], 30):
+        attempts(row, [100.0], now - timedelta(minutes=minutes))
+    EndpointHealth.objects.filter(pk=rows[0].pk).update(measured_at=now - timedelta(hours=1))
+    measured = []
+    for _ in range(2):
+        latency.refresh(now=now)
+        measured.append(set(EndpointHealth.objects.filter(measured_at=now).values_list("pk", flat=True)))
+    assert measured == [{rows[1].pk, rows[2].pk}, {rows[0].pk, rows[1].pk, rows[2].pk}]

@@ -32,7 +32,7 @@ def test_held_is_apart_from_waiting(django_assert_num_queries):
     factories.delivery(broken, state="failed", next_attempt_at=NOW - timedelta(seconds=10))
     factories.delivery(open_one, state="dead_letter")
     factories.delivery(open_one, state="delivered")
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(10):
         summary = stats.delivery_summary(now=NOW)
     assert (summary["pending"], summary["awaiting_retry"], summary["held"]) == (1, 1, 2)
     assert (summary["in_flight"], summary["dead_letter"]) == (0, 1)
@@ -66,11 +66,12 @@ def test_the_last_hour_is_by_the_time_of_the_failure():
     assert stats.delivery_summary("other", now=NOW)["delivered_last_hour"] == 0
 
 
-def test_a_large_count_is_an_estimate_and_says_so():
+def test_a_large_count_is_an_estimate_and_says_so(monkeypatch):
+    monkeypatch.setattr(counting, "LIMIT", 2)
     endpoint = factories.endpoint()
     for _ in range(3):
         factories.delivery(endpoint, state="dead_letter")
-    number, is_estimate = counting.count(stats.Delivery.objects.filter(state="dead_letter"), limit=2)
+    number, is_estimate = counting.count(stats.Delivery.objects.filter(state="dead_letter"))
     assert is_estimate
     assert number >= 2
 

@@ -19,12 +19,16 @@ from kernel.auth import Scope, create_key, lacking
 from kernel.models import ApiKey
 
 
+def _words(label: str) -> str:
+    return label.removeprefix("Start and ").capitalize()
+
+
 class ApiKeyForm(forms.ModelForm):
     """Scopes as check boxes; only a new key may choose scopes and subscriber, and no more than its maker may do."""
 
     maker: Any = None
     scopes = forms.MultipleChoiceField(
-        choices=[(value, label.removeprefix("Start and ").capitalize()) for value, label in Scope.choices],
+        choices=[(value, f"{_words(label)} ({value})") for value, label in Scope.choices],
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         help_text="What the key may do; at most what you may do yourself.",
     )

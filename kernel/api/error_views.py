@@ -3,40 +3,25 @@
 Under `/api/` each is a problem like every other refusal (RFC 9457); elsewhere Django's own page. None repeats the URL.
 """
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views import defaults
 
 from kernel import correlation
 from kernel.api.problems import CONTENT_TYPE, BadInput, NotFound, Problem, document
+from kernel.web.middleware import Middleware
 
 API = "/api/"
 MACHINES = (API, "/webhooks/")  # who asks there reads no page
 
 
-class RefuseNulMiddleware:
+class RefuseNulMiddleware(Middleware):
     """No address means anything with a NUL in it, and PostgreSQL takes none in a text: refused before any view."""
 
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse | Awaitable[HttpResponse]]) -> None:
-        self.get_response = get_response
-        self.is_async = iscoroutinefunction(get_response)
-        if self.is_async:
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
-        if self.is_async:
-            return self._acall(request)
-        return _nul() if _has_nul(request) else self.get_response(request)
-
-    async def _acall(self, request: HttpRequest) -> HttpResponse:
-        return _nul() if _has_nul(request) else await self.get_response(request)  # type: ignore[misc]
+    def refuse(self, request: HttpRequest) -> HttpResponse | None:
+        return _nul() if _has_nul(request) else None
 
 
 def _has_nul(request: HttpRequest) -> bool:

@@ -11,11 +11,13 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
+from kernel.counting import size
 from kernel.database import reads
 
 CONTENT_TYPE = "application/problem+json"
 ERRORS_SHOWN = 100  # more help nobody; two megabytes of wrong ids would be an answer of fifty
 LONGEST_FIELD, LONGEST_DETAIL = 200, 1_000
+NO_KEY = "Send an API key, as `Authorization: Bearer rt_…`, or log in to the console. An operator makes keys."
 log = structlog.get_logger(__name__)
 
 
@@ -188,12 +190,12 @@ def as_problem(error: Exception) -> Problem | None:
     if isinstance(error, Http404):
         return NotFound("There is nothing here that you may see.")
     if isinstance(error, PermissionDenied):
-        return Problem("You may not do this.", code="permission_denied", status=403)
+        return Problem("You may not do this; ask an administrator for the right.", code="permission_denied", status=403)
     if isinstance(error, exceptions.APIException):
         return _from_api_exception(error)
     if isinstance(error, RequestDataTooBig):
-        most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE // 1024 // 1024
-        return Problem(f"A body may have at most {most} MiB. Send it in parts.", code="too_large", status=413)
+        words = f"A body may have at most {size(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)}. Send it in parts."
+        return Problem(words, code="too_large", status=413)
     if isinstance(error, DataError):
         log.error("value_refused_by_database", sqlstate=getattr(error.__cause__, "sqlstate", None))
         return BadInput(
@@ -220,4 +222,5 @@ def _from_api_exception(error: exceptions.APIException) -> Problem:
         headers["WWW-Authenticate"] = challenge
     codes = error.get_codes()
     code = codes if isinstance(codes, str) else error.default_code
-    return Problem(str(error.detail), code=code, status=error.status_code, headers=headers)
+    detail = NO_KEY if isinstance(error, exceptions.NotAuthenticated) else str(error.detail)
+    return Problem(detail, code=code, status=error.status_code, headers=headers)

@@ -16,12 +16,12 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_netw
 
 import idna
 
-from kernel.network.openings import NEVER_HTTP, Address, Network, Openings
+from kernel.network.openings import NEVER_HTTP, Address, Network, Openings, entry_for
 
 MAX_URL = 8_000
 ALLOW_HINT = (
-    "If this receiver is yours (a listener on localhost or in your own network), "
-    "add its network to DELIVERY_ALLOWED_NETWORKS and restart; with subscriber@ in front, where the endpoint has one."
+    "If this receiver is yours (a listener on localhost or in your own network), whoever runs Roundtrip must add "
+    "{entry} to DELIVERY_ALLOWED_NETWORKS and restart."
 )
 
 # First match wins, so the narrow rules stand before the wide ones.
@@ -300,10 +300,8 @@ def check_url(
     target = split_url(url)
     if require_https and target.scheme != "https":
         raise AddressRefused("https_only", "Use https:// here: plain http would show payload and signature to others.")
-    verdicts = [
-        judge(address, allowed_networks, port=target.port, subscriber=subscriber)
-        for address in _addresses_of(target, resolve)
-    ]
+    addresses = _addresses_of(target, resolve)
+    verdicts = [judge(address, allowed_networks, port=target.port, subscriber=subscriber) for address in addresses]
     if (
         not verdicts
         and target.port in NEVER_HTTP
@@ -311,16 +309,21 @@ def check_url(
     ):
         raise AddressRefused(BLOCKED_PORT, blocked_port(target.port))
     if verdicts and not any(verdict.allowed for verdict in verdicts):
-        raise _refusal(target, verdicts[0], tells=tells_addresses or _is_plain(target))
+        tells = tells_addresses or _is_plain(target)
+        raise _refusal(target, verdicts[0], addresses[0] if tells else "", subscriber)
     return target
 
 
-def _refusal(target: Target, verdict: Ruling, *, tells: bool) -> AddressRefused:
+def _refusal(target: Target, verdict: Ruling, told: str, subscriber: str) -> AddressRefused:
+    """`told` is the address that may be named to whoever asks; "" for none."""
     if verdict.rule == BLOCKED_PORT:
         return AddressRefused(BLOCKED_PORT, verdict.explanation)
-    if tells:
-        return AddressRefused(verdict.rule, f"{verdict.explanation} {ALLOW_HINT}")
-    return AddressRefused("not_public", f"{target.host} leads to an address that may not be called. {ALLOW_HINT}")
+    address = _class_of(told)[0]
+    if address is not None:
+        hint = ALLOW_HINT.format(entry=entry_for(address, target.port, subscriber))
+        return AddressRefused(verdict.rule, f"{verdict.explanation} {hint}")
+    hint = ALLOW_HINT.format(entry=f"its network (written as {entry_for('10.20.0.0/16', target.port, subscriber)})")
+    return AddressRefused("not_public", f"{target.host} leads to an address that may not be called. {hint}")
 
 
 def _is_plain(target: Target) -> bool:

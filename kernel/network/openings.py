@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -66,6 +66,14 @@ def parse_openings(value: str | Iterable[str]) -> Openings:
     """
     parts = value.replace(",", " ").split() if isinstance(value, str) else list(value)
     return tuple(_opening(part.strip()) for part in parts)
+
+
+def entry_for(network: str | Address, port: int, subscriber: str) -> str:
+    """How an operator writes what opens this address or network to this subscriber at this port, and nothing more."""
+    found = ip_network(network, strict=False)
+    where = f"[{found.network_address}]/{found.prefixlen}" if found.version == 6 else str(found)
+    who = f"{quote(subscriber, safe='')}@" if subscriber else ""
+    return f"{who}{where}:{port}"
 
 
 def _opening(text: str) -> Opening:

@@ -51,6 +51,7 @@ def test_reading_is_not_writing():
     client, _, _ = client_with([Scope.TASKS_READ])
     answer = client.post("/open/", {}, format="json")
     assert (answer.status_code, answer.json()["code"]) == (403, "permission_denied")
+    assert answer.json()["detail"] == "This key lacks the scope tasks:write; ask an operator for a key that has it."
 
 
 def test_no_key_is_a_401_with_a_challenge():
@@ -58,6 +59,7 @@ def test_no_key_is_a_401_with_a_challenge():
     assert answer.status_code == 401
     assert answer.headers["WWW-Authenticate"].startswith("Bearer")
     assert answer.headers["Content-Type"] == "application/problem+json"
+    assert "Authorization: Bearer rt_" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("token", ["", "rt_x", "rt_abc_def_ghi", "rt_unknown_secret", "Bearer", "k\xe9y", "rt__x"])

@@ -3,39 +3,23 @@
 Writes have no such bound: what has begun to change something is carried to its end. Nor have inbound webhooks.
 """
 
-from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from kernel.database import reads
+from kernel.web.middleware import Middleware
 
 WITHOUT = ("/webhooks/", "/static/")
 
 
-class ReadBudgetMiddleware:
+class ReadBudgetMiddleware(Middleware):
     """Last before the view, so that what the others read is not counted against it."""
 
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse | Awaitable[HttpResponse]]) -> None:
-        self.get_response = get_response
-        self.is_async = iscoroutinefunction(get_response)
-        if self.is_async:
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
-        if self.is_async:
-            return self._acall(request)
-        with reads.at_most(_seconds(request)):
-            return self.get_response(request)
-
-    async def _acall(self, request: HttpRequest) -> HttpResponse:
-        with reads.at_most(_seconds(request)):
-            return await self.get_response(request)  # type: ignore[misc]
+    def around(self, request: HttpRequest) -> AbstractContextManager[object]:
+        return reads.at_most(_seconds(request))
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """A page of its own; the API has told it as a problem already."""

@@ -6,47 +6,27 @@ Inbound webhooks count their refusals by source and reason themselves; a line fo
 """
 
 import re
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest, HttpResponse
 from django.utils.functional import LazyObject, empty
 
 from kernel.auth import name_of, split_token
 from kernel.network.peers import client_address
+from kernel.web.middleware import Middleware
 
 INBOUND = "/webhooks/"
 _KEY_ID = re.compile(r"\A[A-Za-z0-9]{1,32}\Z")
 log = structlog.get_logger(__name__)
 
 
-class LogRefusalsMiddleware:
+class LogRefusalsMiddleware(Middleware):
     """After `CorrelationMiddleware`, so that the line carries the id of the answer."""
 
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse | Awaitable[HttpResponse]]) -> None:
-        self.get_response = get_response
-        self.is_async = iscoroutinefunction(get_response)
-        if self.is_async:
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> HttpResponse | Awaitable[HttpResponse]:
-        if self.is_async:
-            return self._acall(request)
-        response: HttpResponse = self.get_response(request)  # type: ignore[assignment]
+    def finish(self, request: HttpRequest, response: HttpResponse) -> None:
         _throttled(request, response)
         _tell(request, response)
-        return response
-
-    async def _acall(self, request: HttpRequest) -> HttpResponse:
-        response = await self.get_response(request)  # type: ignore[misc]
-        _throttled(request, response)
-        _tell(request, response)
-        return response
 
 
 def _throttled(request: HttpRequest, response: HttpResponse) -> None:

@@ -9,6 +9,7 @@ from unfold.contrib.filters.admin import RangeDateTimeFilter
 from unfold.decorators import display
 
 from kernel.admin.bases import KeptAdmin
+from kernel.admin.lists import RecentValuesFilter
 from tasks.models import ExternalJob, Transition
 from tasks.reading import labels
 
@@ -16,7 +17,12 @@ from tasks.reading import labels
 @admin.register(ExternalJob)
 class ExternalJobAdmin(KeptAdmin):
     list_display = ("job", "task_link", "provider", "state_badge", "provider_status", "noticed", "created")
-    list_filter = ("state", "provider", "finished_by", ("created_at", RangeDateTimeFilter))
+    list_filter = (
+        "state",
+        ("provider", RecentValuesFilter),
+        ("finished_by", RecentValuesFilter),
+        ("created_at", RangeDateTimeFilter),
+    )
     list_filter_submit = True
     search_exact = ("job_id", "provider_batch_id")
     search_numbers = ("pk", "task_id")

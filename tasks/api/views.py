@@ -128,7 +128,10 @@ class TaskViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadConte
     @extend_schema(summary="All that happened to it", responses=TimelineEntrySerializer(many=True), filters=False)
     @action(detail=True, pagination_class=None)
     def timeline(self, request: Request, pk: str) -> Response:
-        """All that happened to the task: its transitions, external jobs, events and their deliveries, oldest first."""
+        """What happened to the task: its transitions, external jobs, events and their deliveries, oldest first.
+
+        Of transitions and of jobs the latest 1,000 each, and 200 deliveries.
+        """
         return Response([entry.shown() for entry in entries(self.get_object())])
 
     @extend_schema(summary="Get a task's input", responses=JSON_BODY, filters=False)

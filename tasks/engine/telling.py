@@ -51,8 +51,8 @@ def _set_aside(row: Task | Batch, new: events.NewEvent, refused: Exception, caus
     log.error(NOT_TOLD, **{subject: row.pk}, type=new.type, error=code)
     audit.record("roundtrip", NOT_TOLD, subject, [row.pk], code, detail={"type": new.type})
     if isinstance(row, Task):
-        Transition.objects.create(
-            task=row,
+        step = Transition.of(
+            row,
             from_state=row.state,
             to_state=row.state,
             cause=cause,
@@ -60,3 +60,4 @@ def _set_aside(row: Task | Batch, new: events.NewEvent, refused: Exception, caus
             detail=detail,
             attempt=row.attempt_count,
         )
+        step.save(force_insert=True)

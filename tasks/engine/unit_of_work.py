@@ -157,8 +157,8 @@ class UnitOfWork:
             ExternalJob.objects.bulk_create(self._new_jobs, batch_size=1000)
 
     def _transition(self, move: Move) -> Transition:
-        return Transition(
-            task=move.task,
+        return Transition.of(
+            move.task,
             from_state=move.before,
             to_state=move.task.state,
             cause=self.cause,

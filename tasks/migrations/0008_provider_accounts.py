@@ -10,7 +10,7 @@ import kernel.secrets
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("tasks", "0005_what_a_kind_policy_may_say"),
+        ("tasks", "0007_indexes_of_lists"),
     ]
 
     operations = [

@@ -6,6 +6,7 @@ from django.db import models
 from django.db.models import Q
 
 from kernel.clock import CreatedAt, UpdatedAt
+from kernel.database.windows import Lead
 from tasks.models.work import Task
 from tasks.states import JobState
 
@@ -60,8 +61,11 @@ class ExternalJob(models.Model):
                 name="externaljob_open",
                 condition=Q(state__in=["submitting", "submitted"]),
             ),
+            models.Index(fields=["provider_batch_id"], name="externaljob_batch", condition=~Q(provider_batch_id="")),
             models.Index(fields=["finished_at"], name="externaljob_finished", condition=Q(finished_at__isnull=False)),
         ]
+
+    leads = (Lead(("task_id",)), Lead(("provider_batch_id",), bool))
 
     def __str__(self) -> str:
         return f"{self.provider} job {self.job_id or '(starting)'}"

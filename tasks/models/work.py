@@ -1,9 +1,12 @@
 """Tasks, the batches they belong to, and the log of every transition."""
 
+from typing import Any
+
 from django.db import models
 from django.db.models import Q
 
 from kernel.clock import CreatedAt, UpdatedAt
+from kernel.database.windows import Lead
 from kernel.json_fields import ShownJSONField, TextBytes
 from tasks.states import BATCH_OUTCOMES, FINAL_STATES, Cause, State
 
@@ -31,7 +34,10 @@ class Batch(models.Model):
         indexes = [
             models.Index(fields=["subscriber", "-id"], name="batch_subscriber"),
             models.Index(fields=["kind", "-id"], name="batch_kind"),
+            models.Index(fields=["reference", "-id"], name="batch_named", condition=~Q(reference="")),
         ]
+
+    leads = (Lead(("correlation_id",)), Lead(("reference",), bool), Lead(("kind",)), Lead(("subscriber",)))
 
     def __str__(self) -> str:
         return f"Batch {self.pk} ({self.kind})"
@@ -108,8 +114,18 @@ class Task(models.Model):
             models.Index(fields=["batch", "state"], name="task_batch_state"),
             models.Index(fields=["subscriber", "-id"], name="task_subscriber"),
             models.Index(fields=["state", "-id"], name="task_state"),
-            models.Index(fields=["reference"], name="task_reference", condition=~Q(reference="")),
+            models.Index(fields=["kind", "-id"], name="task_kind"),
+            models.Index(fields=["reference", "-id"], name="task_named", condition=~Q(reference="")),
         ]
+
+    leads = (
+        Lead(("batch_id",)),
+        Lead(("reference",), bool),
+        Lead(("correlation_id",)),
+        Lead(("state",)),
+        Lead(("kind",)),
+        Lead(("subscriber",)),
+    )
 
     def __str__(self) -> str:
         return f"Task {self.pk} ({self.kind})"
@@ -120,9 +136,16 @@ class Task(models.Model):
 
 
 class Transition(models.Model):
-    """Append-only: one step of a task, why it happened and who caused it. `from_state` is empty for its creation."""
+    """Append-only: one step of a task, why it happened and who caused it. `from_state` is empty for its creation.
+
+    Made by `of`, which names the batch beside the task: a batch's newest steps are found without its tasks.
+    """
 
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="transitions")
+    # Its task's; empty too in rows of before it was kept. It goes with its task, so nothing has to be checked for it.
+    batch = models.ForeignKey(
+        Batch, null=True, blank=True, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
+    )
     from_state = models.CharField(max_length=12, blank=True)
     to_state = models.CharField(max_length=12, choices=State.choices)
     cause = models.CharField(max_length=10, choices=Cause.choices)
@@ -134,6 +157,16 @@ class Transition(models.Model):
 
     class Meta:
         ordering = ["id"]
+        indexes = [
+            models.Index(fields=["batch", "-id"], name="transition_batch", condition=Q(batch__isnull=False)),
+        ]
+
+    leads = (Lead(("task_id",)), Lead(("batch_id",)))
 
     def __str__(self) -> str:
         return f"{self.from_state or 'new'} → {self.to_state}"
+
+    @classmethod
+    def of(cls, task: Task, **values: Any) -> "Transition":
+        """A step of this task, not stored yet."""
+        return cls(task=task, batch_id=task.batch_id, **values)

@@ -27,6 +27,8 @@ from typing import Any, ClassVar
 
 from tasks.states import JobStatus
 
+NO_JOB = "roundtrip-doctor"  # no provider gives such an id
+
 
 class ProviderError(Exception):
     """`code` is a stable word for logs and tasks; the text never holds a URL, a key or a body.
@@ -203,6 +205,7 @@ class Provider(ABC):
     result_seconds: float | None = None  # how long after its end a result can be fetched; None: for ever
     default_base_url: ClassVar[str] = ""
     takes_base_url: ClassVar[bool] = False  # whether an account may lie at another address
+    needs_api_key: ClassVar[bool] = True
     needs_webhook_secret: ClassVar[bool] = True  # False where nothing is signed, or nothing calls back
     option_words: ClassVar[Mapping[str, str]] = {}  # option → what it is, for forms and documents
     # Of its webhooks, what `parse` reads beside the usual; lower case, no credentials.
@@ -255,6 +258,16 @@ class Provider(ABC):
                 continue
         return found
 
+    def missing_credentials(self) -> str:
+        """What the account lacks to be asked anything, in words; else ""."""
+        return "" if self.account.api_key or not self.needs_api_key else "its API key"
+
+    def greet(self) -> None:
+        """One harmless call with our credentials, for `manage.py doctor`: after a job that is not there, unless the
+        provider has something cheaper. Raises what `status` does, but for NotThere, which is an answer."""
+        with suppress(NotThere):
+            self.status(JobRef(NO_JOB))
+
     @abstractmethod
     def result(self, job: JobRef) -> Any:
         """Fetch a finished job's result from our base URL and the job id: a `Result`, or the bare JSON value.
@@ -269,10 +282,3 @@ class Provider(ABC):
     @abstractmethod
     def parse(self, body: bytes, headers: Mapping[str, str]) -> ParsedCallback:
         """Read a verified callback. Raises Unparseable; a status word it does not know becomes `unknown`."""
-
-    def check(self) -> str:
-        """Ask the provider whether the account is served, without starting or costing anything; what it said, in
-        words. Raises the errors above. An answer about a job that never was is one."""
-        with suppress(NotThere):
-            self.status(JobRef("roundtrip-check"))
-        return "The provider answers and takes the key."

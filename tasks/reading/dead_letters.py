@@ -12,6 +12,7 @@ from django.db.models import Count, Max, Min, QuerySet
 from tasks.models import Task
 from tasks.states import State
 
+GROUPS_SHOWN = 100
 TEXT_SHOWN = 200
 
 
@@ -50,7 +51,7 @@ def dead_letters(
     return rows.filter(kind=of_kind, error_code=code) if slash else rows.none()
 
 
-def groups(rows: QuerySet[Task], limit: int = 100) -> list[TaskGroup]:
+def groups(rows: QuerySet[Task], limit: int = GROUPS_SHOWN) -> list[TaskGroup]:
     """Biggest first."""
     found = list(
         rows.order_by()

@@ -1,7 +1,8 @@
 """The figures of tasks: how many in each state, what waits longest, how the last hour went, who noticed ends.
 
-Tasks that are open or dead letters are counted one by one: it takes the longer the more there are. The last hour is
-read from the newest part of append-only logs (`RECENT` rows; beyond that a figure is marked as an estimate).
+Counts stop at `counting.LIMIT` rows and are then the planner's estimate; of one subscriber they stop where a window
+does (`kernel.database.windows`). Both are named in `estimated`. The last hour is read from the newest part of
+append-only logs (`RECENT` rows; beyond that a figure is marked as an estimate).
 """
 
 from datetime import datetime, timedelta
@@ -10,39 +11,54 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Avg, Count, F, Max, Min, Q, QuerySet
 
+from kernel import counting
+from kernel.database import windows
+from tasks.kinds import KINDS
 from tasks.models import ExternalJob, KindPolicy, Task, Transition
-from tasks.states import OPEN_STATES, State
+from tasks.states import State
 
 HOUR = timedelta(hours=1)
 RECENT = 100_000
 WAITING_TASKS = ["scheduled", "queued", "retrying", "fetching"]
+COUNTED = {  # figures, and the states that they sum up
+    "scheduled": ("scheduled",),
+    "pending": ("queued",),
+    "awaiting_retry": ("retrying",),
+    "in_flight": ("running", "fetching"),
+    "dead_letter": ("dead_letter",),
+}
 
 
 def task_summary(now: datetime, subscriber: str | None = None) -> dict[str, Any]:
     """The specification's one row (S2.9), for tasks. As for deliveries: ages in seconds, times ISO 8601 UTC."""
-    states = [*OPEN_STATES, State.DEAD_LETTER.value]
-    rows = _tasks(subscriber).filter(state__in=states).order_by()
-    counts = dict(rows.values_list("state").annotate(count=Count("pk")))
+    counts = {name: _count([{"state": state} for state in states], subscriber) for name, states in COUNTED.items()}
+    counts["held"] = _held(subscriber)
     hour = _last_hour(now, subscriber)
     oldest = oldest_waiting(now, subscriber)
     return {
-        "scheduled": counts.get("scheduled", 0),
-        "pending": counts.get("queued", 0),
-        "awaiting_retry": counts.get("retrying", 0),
-        "in_flight": counts.get("running", 0) + counts.get("fetching", 0),
-        "dead_letter": counts.get("dead_letter", 0),
+        **{name: number for name, (number, _) in counts.items()},
+        "estimated": sorted(name for name, (_, is_estimate) in counts.items() if is_estimate),
         "succeeded_last_hour": hour["succeeded"],
         "failed_last_hour": hour["failed"],
         "oldest_pending": round((now - oldest).total_seconds(), 1) if oldest else None,
         "oldest_pending_at": oldest.isoformat() if oldest else None,
         "avg_task_ms_last_hour": hour["avg_ms"],
-        "held": held(subscriber),
         "last_hour_is_estimate": hour["is_estimate"],
     }
 
 
-def _tasks(subscriber: str | None) -> QuerySet[Task]:
-    return Task.objects.all() if subscriber is None else Task.objects.filter(subscriber=subscriber)
+def _count(wanted: list[dict[str, str]], subscriber: str | None) -> tuple[int, bool]:
+    """How many tasks meet one of these conditions, and whether that is no more than an estimate."""
+    number, is_estimate = 0, False
+    for condition in wanted:
+        rows = Task.objects.filter(**condition)
+        if subscriber is None:
+            found, is_rough = counting.count(rows)
+        else:
+            window = windows.of(rows.filter(subscriber=subscriber), is_by_id=False)
+            found, is_rough = window.rows.count(), window.is_cut
+        number, is_estimate = number + found, is_estimate or is_rough
+    return number, is_estimate
 
 
 def _last_hour(now: datetime, subscriber: str | None) -> dict[str, Any]:
@@ -66,15 +82,34 @@ def _last_hour(now: datetime, subscriber: str | None) -> dict[str, Any]:
 
 
 def oldest_waiting(now: datetime, subscriber: str | None = None) -> datetime | None:
-    """When the task that waits longest fell due; tasks of paused kinds are held and do not count."""
-    paused = KindPolicy.objects.filter(is_paused=True).values("kind")
-    due = _tasks(subscriber).filter(state__in=WAITING_TASKS, next_attempt_at__lte=now).exclude(kind__in=paused)
-    return due.aggregate(oldest=Min("next_attempt_at"))["oldest"]
+    """When the task that waits longest fell due; tasks of paused kinds are held and do not count.
+
+    One probe of the due index for each kind; of one subscriber, among those of each kind that have waited longest.
+    """
+    found = [_first_due(kind, now, subscriber) for kind in _kinds(is_paused=False)]
+    return min((moment for moment in found if moment is not None), default=None)
 
 
-def held(subscriber: str | None = None) -> int:
-    paused = KindPolicy.objects.filter(is_paused=True).values("kind")
-    return _tasks(subscriber).filter(state__in=["scheduled", "queued", "retrying"], kind__in=paused).count()
+def _first_due(kind: str, now: datetime, subscriber: str | None) -> datetime | None:
+    due = Task.objects.filter(kind=kind, state__in=WAITING_TASKS, next_attempt_at__lte=now).order_by("next_attempt_at")
+    if subscriber is None:
+        return due.values_list("next_attempt_at", flat=True).first()
+    longest = Task.objects.filter(pk__in=due.values("pk")[: counting.LIMIT], subscriber=subscriber)
+    return longest.aggregate(oldest=Min("next_attempt_at"))["oldest"]
+
+
+def _kinds(*, is_paused: bool) -> list[str]:
+    """The kinds that are paused, or all others: those the code knows, and those that have a policy."""
+    paused = dict(KindPolicy.objects.values_list("kind", "is_paused"))
+    return sorted(kind for kind in {*paused, *KINDS} if paused.get(kind, False) == is_paused)
+
+
+def _held(subscriber: str | None) -> tuple[int, bool]:
+    """How many tasks wait because their kind is paused."""
+    held = Task.objects.filter(state__in=WAITING_TASKS, kind__in=_kinds(is_paused=True))
+    is_rough = counting.capped(held).is_capped
+    rows = counting.among(held).filter(state__in=["scheduled", "queued", "retrying"])
+    return (rows if subscriber is None else rows.filter(subscriber=subscriber)).count(), is_rough
 
 
 def noticed_last_hour(now: datetime) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """All that happened to one task, oldest first: transitions, external jobs, events told, and their deliveries.
 
-Reads only, in four queries however long the story is. What came in by webhook shows as the transitions it caused.
+Reads only, in four queries, and of a very long story its latest part. What came in by webhook shows as the transitions
+it caused.
 """
 
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from tasks.engine.announcements import uids_of
 from tasks.models import ExternalJob, Task, Transition
 from tasks.states import JobState
 
+STEPS_SHOWN = 1_000  # transitions, and as many jobs: the latest; a redrive allows any number of them
 DELIVERIES_SHOWN = 200
 
 
@@ -38,7 +40,7 @@ def entries(task: Task) -> list[Entry]:
 
 
 def _transitions(task: Task) -> Iterator[Entry]:
-    for step in Transition.objects.filter(task=task).order_by("id"):
+    for step in reversed(Transition.objects.filter(task=task).order_by("-id")[:STEPS_SHOWN]):
         yield Entry(
             step.at,
             "transition",
@@ -69,7 +71,7 @@ def _jobs(task: Task) -> Iterator[Entry]:
         "kept_note": F("kept_answer__note"),
     }
     job: Any  # with what is annotated
-    for job in ExternalJob.objects.filter(task=task).annotate(**kept).order_by("id"):
+    for job in reversed(ExternalJob.objects.filter(task=task).annotate(**kept).order_by("-id")[:STEPS_SHOWN]):
         known = {"provider": job.provider, "job_id": job.job_id, "attempt": job.attempt}
         status = {"state": job.state, "provider_status": job.provider_status}
         started = job.submitted_at or job.created_at

@@ -60,8 +60,12 @@ def recount(batch_id: int) -> dict[str, int]:
 
 
 def assert_counted() -> None:
+    """And every step names the batch of its task."""
     for batch in Batch.objects.all():
         assert batch.counts == recount(batch.pk)
+    assert {
+        step.pk for step in Transition.objects.select_related("task") if step.batch_id != step.task.batch_id
+    } == set()
 
 
 def path(task: Task) -> list[tuple[str, str]]:

@@ -116,6 +116,16 @@ class ProviderConformance:
                 call()
             assert "http" not in caught.value.detail
 
+    def test_the_doctors_question_is_answered_and_a_wrong_key_is_told(
+        self, provider: Provider, denied_provider: Provider, dead_provider: Provider
+    ) -> None:
+        assert provider.missing_credentials() == ""
+        provider.greet()  # raises what is wrong
+        with pytest.raises(ProviderDenied):
+            denied_provider.greet()
+        with pytest.raises(ProviderUnavailable):
+            dead_provider.greet()
+
     def test_real_callbacks_are_read(self, provider: Provider) -> None:
         assert self.callbacks
         for body, expected in self.callbacks:

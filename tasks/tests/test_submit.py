@@ -65,7 +65,7 @@ def test_a_batch_costs_the_same_queries_whatever_its_size(django_assert_num_quer
     # policy; accounts; savepoint; batch; tasks; transitions; release
     with django_assert_num_queries(7):
         batch = submit_batch("map_search", [{"input": SEARCH}] * number, caller="t")
-    assert batch.counts == {"queued": number} and Transition.objects.filter(task__batch=batch).count() == number
+    assert batch.counts == {"queued": number} and Transition.objects.filter(batch=batch).count() == number
     drive.assert_counted()
 
 

@@ -18,6 +18,7 @@ import psycopg
 from tests.e2e.system import System, free_port, wait_for
 
 LIBRARY = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))), None)
+SLEEPS = Path(__file__).parent / "twin"
 WHY_NOT = "libfaketime is not on this machine: apt-get install faketime"
 IS_THERE = LIBRARY is not None and shutil.which("faketime") is not None
 
@@ -73,6 +74,7 @@ def off_by(system: System, role: str, seconds: int) -> Iterator[tuple[int, int]]
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         "DONT_FAKE_MONOTONIC": "1",
         "NO_FAKE_STAT": "1",
+        "PYTHONPATH": str(SLEEPS),
     }
     stopped = [] if role == "web" else originals
     if stopped:
@@ -83,6 +85,7 @@ def off_by(system: System, role: str, seconds: int) -> Iterator[tuple[int, int]]
         )
     try:
         yield twin.pid, port
+        assert twin.poll() is None, f"the twin ended by itself with {twin.returncode}: see twin-{role}.log"
     finally:
         twin.send_signal(signal.SIGTERM)
         try:
@@ -96,10 +99,11 @@ def off_by(system: System, role: str, seconds: int) -> Iterator[tuple[int, int]]
 
 def is_seen(system: System, pid: int) -> None:
     """The twin has said that it lives."""
+    wait_for(lambda: is_alive(system, pid), 40, f"the heartbeat of process {pid}")
+
+
+def is_alive(system: System, pid: int) -> bool:
+    """Whether a heartbeat of the process is there."""
     query = "SELECT clock_ahead_ms FROM console_heartbeat WHERE process LIKE %s"
-
-    def look() -> bool:
-        with psycopg.connect(system.demo["database_url"], autocommit=True) as database:
-            return database.execute(query, [f"%:{pid}"]).fetchone() is not None
-
-    wait_for(look, 40, f"the heartbeat of process {pid}")
+    with psycopg.connect(system.demo["database_url"], autocommit=True) as database:
+        return database.execute(query, [f"%:{pid}"]).fetchone() is not None

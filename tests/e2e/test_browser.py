@@ -1,5 +1,6 @@
 """What a person sees and presses, in a real browser."""
 
+import json
 import re
 import time
 
@@ -48,6 +49,36 @@ def test_without_its_socket_the_page_polls_and_comes_back_live_by_itself(system,
     wait_for(lambda: number_done(page) > first, 30, "the numbers to move while polling")
     refuse["now"] = False
     expect(page.locator(BADGE)).to_have_text(re.compile("Live"), timeout=45_000)
+
+
+def test_a_part_that_is_slow_to_read_says_so_until_its_next_snapshot(system, page):
+    """The others go on. The server's refusals are put in the place of one topic's snapshots, which come later."""
+    said, held = {}, []
+
+    def socket_opened(socket):
+        def passed_on(message):
+            topic = json.loads(message).get("topic")
+            if topic == "alerts" and said:
+                held.append((socket, message))
+                message = json.dumps({"type": "error", "topic": topic, "detail": "…", **said})
+            socket.send(message)
+
+        socket.connect_to_server().on_message(passed_on)
+
+    page.route_web_socket(re.compile("/ws/live/"), socket_opened)
+    line = page.locator("[data-live-topic=alerts] > [data-live-kept-back]")
+    for code, words in (("query_too_slow", "is slow to read"), ("internal_error", "cannot be read because of a fault")):
+        said["code"] = code
+        held.clear()
+        page.goto(system.url)
+        expect(line).to_have_text(re.compile(rf"This part {words}.*; shown as of \d\d:\d\d:\d\d"), timeout=10_000)
+        expect(page.locator(BADGE)).to_have_text("Live, but not all of it")
+        expect(page.locator("[data-live-kept-back]")).to_have_count(1)
+        socket, message = held[-1]
+        said.clear()
+        socket.send(message)
+        expect(line).to_have_count(0)
+        expect(page.locator(BADGE)).to_have_text("Live")
 
 
 def test_a_dead_letter_is_healed_and_redriven_from_the_admin(system, page):
@@ -109,3 +140,24 @@ def test_no_page_asks_for_the_password_again_or_leaves_errors_in_the_browser(sys
         assert answer.status == 200, path
         time.sleep(0.3)
     assert complaints == []
+
+
+CUT = """() => [...document.querySelectorAll("#result_list :is(td, th)[data-label]")]
+    .filter((cell) => cell.scrollWidth > cell.clientWidth || cell.scrollHeight > cell.clientHeight)
+    .map((cell) => cell.dataset.label + ": " + cell.textContent.trim())"""
+
+
+def test_on_a_narrow_page_no_value_of_a_list_is_cut_and_nothing_is_beside_the_page(system, page):
+    batch = system.finished(system.submit("scoring", [{"business": {"name": "Uno"}}]))
+    assert batch["total"] == 1
+    page.set_viewport_size({"width": 390, "height": 844})
+    for path in (
+        "/admin/delivery/delivery/",
+        "/admin/delivery/endpoint/",
+        "/admin/delivery/event/",
+        "/admin/kernel/apikey/",
+        "/admin/kernel/apikey/add/",
+    ):
+        page.goto(f"{system.url}{path}")
+        assert page.evaluate(CUT) == [], path
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path

@@ -219,3 +219,14 @@ def test_the_readme_and_the_pages_are_served_without_the_internet(system):
     schema = system.session.get(f"{system.url}/api/v1/schema/", headers={"Accept": "application/json"}, timeout=20)
     assert schema.status_code == 200
     assert ROOT.joinpath("README.md").exists()
+
+
+def test_the_doctor_proves_the_round_trip_with_the_real_workers_and_leaves_nothing(system):
+    report = json.loads(system.manage("doctor", "--json").stdout)
+    checks = report["checks"]
+    assert {name for name, check in checks.items() if not check["ok"]} == set()
+    tried = {"event", "queue_default", "queue_delivery", "queue_tasks", "channel_layer_trip", "provider_sandbox"}
+    assert tried <= set(checks) and not tried & set(report["not_tried"])
+    assert "it came in and verified" in checks["event"]["detail"]
+    assert [row["name"] for row in system.every("/endpoints/") if row["subscriber"] == "roundtrip-doctor"] == []
+    assert system.every("/events/", subscriber="roundtrip-doctor") == []

@@ -31,7 +31,7 @@ MAY_OPEN = {
     "delivery/engine/transport/results.py",  # libcurl's numbers for what went wrong
     "kernel/network/http.py",
     "kernel/network/lookup.py",
-    "console/health/doctor.py",  # asks whether we are reachable from outside
+    "console/health/doctor/address.py",  # asks whether we are reachable from outside
     "console/management/commands/bootstrap_demo.py",  # waits for the sandbox that it has just been told of
 }
 NO_CALLS = {  # names, certificates and exceptions: nothing of these opens a connection
@@ -175,6 +175,17 @@ def _worker_names() -> set[str]:
                 last = getattr(given, "attr", getattr(given, "id", ""))
                 names.add(given.value if isinstance(given, ast.Constant) else constants[last])
     return names
+
+
+def test_a_step_of_a_task_is_made_in_one_place_which_names_its_batch():
+    """`Transition.of`; a step that names none is missing on its batch's page."""
+    found = [
+        place(module, call)
+        for module in modules()
+        for call in module.nodes(ast.Call)
+        if ast.unparse(call.func).endswith(("Transition", "Transition.objects.create"))
+    ]
+    assert not found, f"use Transition.of(task, …): {found}"
 
 
 def test_no_module_or_template_spells_an_address_of_a_page():

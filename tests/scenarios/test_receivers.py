@@ -152,6 +152,39 @@ def test_during_a_rotation_old_and_new_secret_are_good_and_afterwards_only_the_n
     assert [answer_of(one) for one in (new, both, old)] == [204, 204, 401]
 
 
+def checked(url: str, secret: str) -> tuple[int, list[str]]:
+    """The exit status of check.py and its lines."""
+    command = [sys.executable, str(FOLDER / "check.py"), url]
+    environment = {**os.environ, "WEBHOOK_SECRET": secret}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout.splitlines()
+
+
+def test_the_check_passes_them_and_its_event_is_handled_once(start):
+    secret = signing.new_secret()[0]
+    receiver = start(secret)
+    status, lines = checked(receiver.url, secret)
+    assert (status, [line.split()[0] for line in lines]) == (0, ["ok"] * 9)
+    wait_for(lambda: receiver.handled, 10, "its line")
+    assert len(receiver.handled) == 1
+
+
+def test_the_check_finds_one_with_another_secret_and_one_that_takes_anything(start, sink):
+    secret = signing.new_secret()[0]
+    status, lines = checked(start(signing.new_secret()[0]).url, secret)
+    assert (status, [line.split()[0] for line in lines]) == (1, ["WRONG"] * 3 + ["ok"] * 6)
+    status, lines = checked(sink.url, secret)
+    assert (status, [line.split()[0] for line in lines]) == (1, ["ok"] * 3 + ["WRONG"] * 6)
+
+
+def test_the_check_says_what_it_needs_and_when_nobody_answers():
+    secret = signing.new_secret()[0]
+    assert checked("http://127.0.0.1:9/", "")[0] == 2
+    status, lines = checked("http://127.0.0.1:9/", secret)
+    assert (status, len(lines)) == (2, 1)
+    assert lines[0].endswith("Start the receiver, or correct the address.")
+
+
 def test_the_one_in_javascript_verifies_with_a_public_key_too(tmp_path, make_endpoint, drain):
     secret, public = signing.new_secret("v1a")
     receiver = Running("receiver.mjs", tmp_path, public)

@@ -5,7 +5,7 @@ import hashlib
 import hmac
 import json
 from base64 import b64decode, b64encode
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import OperationalError
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from delivery.models import Event
 from delivery.tests import wire
+from kernel.tests.off_hosts import host_off_by
 from tasks.models import ExternalJob, Task, Transition
 from tasks.states import State
 from webhooks import inbox, refusals
@@ -49,6 +50,17 @@ def test_completed_is_accepted_and_the_result_is_left_to_the_fetch(post, running
     assert bytes(event.body) == json.dumps(DONE).encode()
     assert event.correlation_id == task.correlation_id
     assert event.results == [{"job_id": "j1", "status": "accepted", "task_id": task.pk}]
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_web_host_an_hour_off_takes_what_a_right_clock_has_signed_and_nothing_else(post, running, hours):
+    running()
+    right = datetime.now(UTC)
+    with host_off_by(timedelta(hours=hours)):
+        assert post(DONE, at=right).json()["status"] == "accepted"
+        refused = post(DONE, at=right + timedelta(hours=hours))
+        assert (refused.status_code, refused.json()["reason"]) == (401, "timestamp_outside_tolerance")
+    assert abs(InboundEvent.objects.get(verdict="verified").received_at - right) < timedelta(minutes=1)
 
 
 def test_progress_is_applied_and_goes_forward_only(post, running):

@@ -2,42 +2,22 @@
 
 from typing import Any
 
-from django.db.models import Count
-
+from console.live.snapshots import changes
 from console.live.topics import Topic
 from console.models import Operation
+from delivery import stats as delivery_stats
 from delivery.models import Attempt, Delivery, Endpoint, lean
 from delivery.policy import telling
 from delivery.states import State as DeliveryState
-from tasks.models import Batch, ExternalJob, KindPolicy, Task, Transition
+from tasks.models import Batch, ExternalJob, KindPolicy, Task
 from tasks.reading import stats as task_stats
-from tasks.states import FINAL_STATES, Cause, Reason, State
+from tasks.states import FINAL_STATES, State
 
 Found = tuple[str | None, dict[str, Any]] | None
-CHANGES_SHOWN, TROUBLE_SHOWN, TEXT_SHOWN = 20, 10, 300
+TROUBLE_SHOWN, TEXT_SHOWN, COUNT_CAP = 10, 300, 10_000
 
 STATE_LABELS = dict(State.choices)
 DELIVERY_LABELS = dict(DeliveryState.choices)
-CAUSE_LABELS = {**dict(Cause.choices), Cause.POLL.value: "noticed by poll", Cause.WEBHOOK.value: "webhook"}
-REASON_LABELS = dict(Reason.choices)
-
-
-def change(row: Transition, found_by_poll: bool = False) -> dict[str, Any]:
-    """One transition, as pages show it. `found_by_poll`: no webhook told us that its job had ended, the poll did."""
-    return {
-        "id": str(row.pk),
-        "task": str(row.task_id),
-        "found_by_poll": found_by_poll and row.cause != Cause.POLL,
-        "from": row.from_state,
-        "to": row.to_state,
-        "to_label": STATE_LABELS.get(row.to_state, row.to_state),
-        "cause": row.cause,
-        "cause_label": CAUSE_LABELS.get(row.cause, row.cause),
-        "reason": row.reason,
-        "reason_label": REASON_LABELS.get(row.reason, row.reason.replace("_", " ")),
-        "actor": row.actor,
-        "at": row.at,
-    }
 
 
 def task(topic: Topic) -> Found:
@@ -45,7 +25,6 @@ def task(topic: Topic) -> Found:
     if row is None:
         return None
     jobs = list(ExternalJob.objects.filter(task=row).order_by("-attempt")[:10])
-    changes = Transition.objects.filter(task=row).order_by("-id")[:CHANGES_SHOWN]
     return row.subscriber, {
         **task_row(row),
         "correlation_id": row.correlation_id,
@@ -53,7 +32,7 @@ def task(topic: Topic) -> Found:
         "attempt_limit": row.attempt_limit,
         "next_attempt_at": None if row.is_final else row.next_attempt_at,
         "cancel_requested_at": row.cancel_requested_at,
-        "changes": [change(one) for one in changes],
+        "changes": changes.of_task(row),
         "jobs": [_job(one) for one in jobs],
     }
 
@@ -98,8 +77,6 @@ def batch(topic: Topic) -> Found:
     if row is None:
         return None
     tasks = Task.objects.filter(batch=row)
-    changes = list(Transition.objects.filter(task__in=tasks.values("pk")).order_by("-id")[:CHANGES_SHOWN])
-    polled = _polled([one.task_id for one in changes if one.to_state in FINAL_STATES])
     noticed = task_stats.noticed_by(ExternalJob.objects.filter(task__batch=row))
     return row.subscriber, {
         **batch_row(row),
@@ -108,14 +85,8 @@ def batch(topic: Topic) -> Found:
         "notice": task_stats.silence_words(noticed),
         "held": _held_words(row),
         "troubled": [_trouble(one) for one in _troubled(tasks)],
-        "changes": [change(one, (one.task_id, one.attempt) in polled) for one in changes],
+        "changes": changes.of_batch(row),
     }
-
-
-def _polled(task_ids: list[int]) -> set[tuple[int, int]]:
-    """(task, attempt) of the jobs whose end the poll found."""
-    jobs = ExternalJob.objects.filter(task_id__in=task_ids, finished_by="poll")
-    return set(jobs.values_list("task_id", "attempt"))
 
 
 def batch_row(row: Batch) -> dict[str, Any]:
@@ -229,8 +200,7 @@ def endpoint(topic: Topic) -> Found:
     if row is None:
         return None
     health = getattr(row, "health", None)
-    held_states = Delivery.objects.filter(endpoint=row, state__in=["pending", "failed", "in_flight", "dead_letter"])
-    counts = dict(held_states.order_by().values_list("state").annotate(count=Count("pk")))
+    counts = delivery_stats.unfinished_at(row.pk, COUNT_CAP)
     return row.subscriber, {
         "id": str(row.pk),
         "name": row.name,
@@ -248,7 +218,8 @@ def endpoint(topic: Topic) -> Found:
         "p95_ms": health.p95_ms if health else None,
         "p99_ms": health.p99_ms if health else None,
         "sample_count": health.sample_count if health else 0,
-        "counts": counts,
+        "counts": {state: count.number for state, count in counts.items() if count.number},
+        "counts_capped_at": COUNT_CAP,
     }
 
 

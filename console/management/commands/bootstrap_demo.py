@@ -8,14 +8,13 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
-from console.health.leftovers import SAMPLE_NAME
+from console.health.leftovers import DEMO_ACTOR, SAMPLE_NAME
 from delivery.models import Endpoint
 from kernel.auth import Scope, create_key, find_key
 from kernel.models import ApiKey
 from kernel.secrets import unreadable_fields
 from kernel.web.log_in import DEMO_EMAIL
 
-ACTOR = "bootstrap_demo"
 REGISTER_TRIES = 3
 
 
@@ -70,16 +69,16 @@ class Command(BaseCommand):
                 url=url,
                 subscriber="",
                 secret=settings.DEMO_ENDPOINT_SECRET,
-                actor=ACTOR,
+                actor=DEMO_ACTOR,
                 reason="sample of the demo",
             )
         elif "url" in unreadable_fields(endpoint) or endpoint.url != url:  # the sandbox may get another port
             endpoint = endpoints.update(
-                endpoint.pk, {"url": url}, actor=ACTOR, reason="the receiver moved", sees_secrets=True
+                endpoint.pk, {"url": url}, actor=DEMO_ACTOR, reason="the receiver moved", sees_secrets=True
             )
         if "secret" in unreadable_fields(endpoint):  # the folder's master key was lost
             secret, why = settings.DEMO_ENDPOINT_SECRET, "no master key opened it"
-            endpoint = endpoints.rotate_secret(endpoint.pk, actor=ACTOR, reason=why, secret=secret)
+            endpoint = endpoints.rotate_secret(endpoint.pk, actor=DEMO_ACTOR, reason=why, secret=secret)
         if endpoint.secret != settings.DEMO_ENDPOINT_SECRET:  # then the receiver was not told it at its start
             self.register(endpoint.secret)
 

@@ -1,11 +1,14 @@
 """Alerts: one open for a rule and its subject, opened once, kept while it lasts, resolved when it is over."""
 
 import json
+import os
+import socket
 from datetime import timedelta
 
 import pytest
 from django.db import connection, connections
 from django.utils import timezone
+from structlog.testing import capture_logs
 
 from console import figures
 from console.alerts import evaluate, rules, watchman
@@ -13,7 +16,9 @@ from console.health import database, heartbeat
 from console.models import Alert, Heartbeat
 from console.tests.conftest import make_batch, make_delivery, make_endpoint
 from delivery.models import Endpoint, EndpointHealth, Event
+from kernel import clock
 from kernel.models import AuditEntry
+from kernel.tests.off_hosts import host_off_by
 from tasks.models import ExternalJob, KindPolicy, Task
 
 pytestmark = pytest.mark.django_db
@@ -223,8 +228,18 @@ def test_the_evaluator_is_watched_by_every_web_process():
     Heartbeat.objects.update(seen_at=timezone.now() - timedelta(minutes=2))
     silent = {row["role"]: row["is_alive"] for row in figures.processes(timezone.now())}
     assert silent[heartbeat.EVALUATOR] is False
-    watchman.look()
+    with capture_logs() as kept:
+        watchman.look()
     assert opened("dead_letters").exists()
+    assert [line["event"] for line in kept].count("alert_evaluator_silent") == 1
+
+
+def test_at_the_very_first_start_a_web_process_looks_and_warns_of_nobodys_silence():
+    make_delivery(make_endpoint(), "dead_letter")
+    with capture_logs() as kept:
+        watchman.look()
+    assert opened("dead_letters").exists()
+    assert "alert_evaluator_silent" not in [line["event"] for line in kept]
 
 
 def test_a_fault_of_ours_is_one_alert_for_each_sort_and_resolves_when_it_is_over():
@@ -294,4 +309,18 @@ def test_a_clock_more_than_five_seconds_off_is_told_by_host_and_process_and_by_h
     assert rows["host:slow"].value == -3600
     Heartbeat.objects.update(clock_ahead_ms=10)
     evaluate.evaluate(timezone.now())
+    assert not opened("clock_off").exists()
+
+
+@pytest.mark.parametrize(("hours", "words"), [(1, "60 min ahead"), (-1, "60 min behind")])
+def test_a_process_an_hour_off_tells_of_itself_and_once_its_clock_is_right_the_next_look_ends_it(hours, words):
+    with host_off_by(timedelta(hours=hours)):
+        heartbeat.beat_once(heartbeat.WEB)
+        evaluate.evaluate(clock.now())
+    row = opened("clock_off").get()
+    assert row.title == f"The clock of {socket.gethostname()} is {words}"
+    assert f"web@{socket.gethostname()}:{os.getpid()} ({words})" in row.detail
+    assert abs(row.opened_at - timezone.now()) < timedelta(minutes=1)
+    heartbeat.beat_once(heartbeat.WEB)
+    evaluate.evaluate(clock.now())
     assert not opened("clock_off").exists()

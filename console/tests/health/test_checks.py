@@ -10,7 +10,6 @@ from django.test import Client
 from console.health import checks as health
 from console.health import heartbeat
 from console.models import Heartbeat
-from kernel import clock
 
 pytestmark = pytest.mark.django_db
 
@@ -73,32 +72,6 @@ def test_a_broker_that_hangs_is_given_up(monkeypatch):
     release.set()
 
 
-def test_a_heartbeat_is_one_statement_and_keeps_its_start(django_assert_num_queries):
-    with django_assert_num_queries(1):
-        heartbeat.beat_once("web", "delivery")
-    started = Heartbeat.objects.get(role="web").started_at
-    heartbeat.beat_once("web")
-    row = Heartbeat.objects.get(role="web")
-    assert row.started_at == started
-    assert heartbeat.fresh_counts() == {"web": 1, "delivery": 1}
-    heartbeat.forget("web")
-    assert heartbeat.fresh_counts() == {"delivery": 1}
-
-
-def test_a_worker_beats_for_the_queues_it_serves(monkeypatch):
-    began = []
-    monkeypatch.setattr(heartbeat, "start", lambda *roles, **_kw: began.append(roles))
-
-    class Sender:
-        class app:
-            class amqp:
-                class queues:
-                    consume_from = {"tasks": 1, "default": 1}
-
-    heartbeat._worker_is_ready(sender=Sender)
-    assert began == [("tasks",)]
-
-
 def test_security_headers_are_strict_and_eval_is_for_the_admins_frame_only(operator):
     client = Client()
     assert client.get("/healthz")["Content-Security-Policy"].startswith("default-src 'none'")
@@ -143,12 +116,3 @@ def test_a_clock_that_is_off_is_told_names_no_host_and_keeps_nobody_out_of_servi
     words = answer.json()["checks"]["clocks"]["detail"]
     assert status == 200 and words == "The clock of 1 process is 15 s behind. The alert clock_off names the host."
     assert "secret-host" not in answer.content.decode()
-
-
-def test_a_heartbeat_says_how_far_the_hosts_clock_is_off(monkeypatch):
-    heartbeat.beat_once("web")
-    assert abs(Heartbeat.objects.get().clock_ahead_ms) < 60_000
-    off = clock.Reading(clock.now(), 0.0, 15.2, 0.001)
-    monkeypatch.setattr(clock, "measure", lambda: off)
-    heartbeat.beat_once("web")
-    assert Heartbeat.objects.get().clock_ahead_ms == 15_200

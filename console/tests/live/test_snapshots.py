@@ -5,11 +5,13 @@ import json
 import pytest
 
 from console.live import snapshots
+from console.live.snapshots import objects
 from console.live.topics import parse
 from console.models import Operation
 from console.tests.conftest import make_batch, make_delivery, make_endpoint
 from delivery.models import Delivery
 from delivery.tests import wire
+from tasks.models import Transition
 
 pytestmark = pytest.mark.django_db
 
@@ -29,11 +31,11 @@ def everything():
         f"task:{batch.tasks.first().pk}": 4,
         f"batch:{batch.pk}": 7,
         f"delivery:{delivery.pk}": 3,
-        f"endpoint:{endpoint.pk}": 3,
+        f"endpoint:{endpoint.pk}": 5,
         f"operation:{operation.pk}": 2,
         "tasks?state=running": 3,
         "tasks": 10,
-        "deliveries": 8,
+        "deliveries": 9,  # one state has no index of its own
         "stats": 35,
         "alerts": 2,
     }
@@ -79,6 +81,27 @@ def test_a_batch_says_who_noticed_its_ends():
     told = data_of(f"batch:{make_batch(['succeeded'], completed=True).pk}")
     assert told["notice"] == ""
     assert told["headline"] == "All 1 succeeded"
+
+
+def test_steps_that_do_not_name_their_batch_yet_are_found_by_its_tasks():
+    """Rows of before; those of after are found without a look at the tasks."""
+    batch = make_batch(["succeeded"] * 12)
+    with wire.counted() as sent:
+        steps = data_of(f"batch:{batch.pk}")["changes"]
+    Transition.objects.update(batch=None)
+    with wire.counted() as more:
+        assert data_of(f"batch:{batch.pk}")["changes"] == steps
+    assert (len(steps), more.statements - sent.statements) == (20, 2)
+
+
+def test_counts_stop_at_their_cap_and_say_so(monkeypatch):
+    monkeypatch.setattr(objects, "COUNT_CAP", 2)
+    endpoint = make_endpoint()
+    for state in ("pending", "pending", "failed", "dead_letter", "dead_letter", "dead_letter"):
+        make_delivery(endpoint, state)
+    data = data_of(f"endpoint:{endpoint.pk}")
+    assert (sum(data["counts"].get(state, 0) for state in ("pending", "failed")), data["counts_capped_at"]) == (2, 2)
+    assert data["counts"]["dead_letter"] == 2
 
 
 def test_a_missing_object_is_none_and_versions_grow():

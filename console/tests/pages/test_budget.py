@@ -38,7 +38,7 @@ def test_an_api_list_is_a_problem_that_names_the_quick_filters(key, monkeypatch)
     problem = answer.json()
     assert (answer.status_code, problem["code"]) == (503, "query_too_slow")
     assert "endpoint" in problem["detail"] and "state" in problem["detail"]
-    assert "outcome" not in problem["detail"] and "fingerprint" not in problem["detail"]  # no index leads with them
+    assert "status_code" not in problem["detail"] and "is_replay" not in problem["detail"]  # no index leads with them
 
 
 def test_a_write_goes_on_however_long_it_reads(key, monkeypatch):

@@ -139,6 +139,16 @@ def test_a_journey_joins_every_source():
     assert journeys.journey("nobody").entries == []
 
 
+def test_a_journey_of_very_many_batches_names_no_more_than_it_shows_and_says_so(monkeypatch):
+    monkeypatch.setattr(journeys, "MOST", 2)
+    for _ in range(3):
+        make_batch(["queued"])
+    Batch.objects.update(correlation_id="c" * 32)
+    found = journeys.journey("c" * 32)
+    assert len(found.batches) == 2
+    assert found.is_cut
+
+
 def test_the_sidebar_leads_to_pages_that_exist(client, settings):
     items = [item for group in settings.UNFOLD["SIDEBAR"]["navigation"] for item in group["items"]]
     assert len(items) > 10

@@ -33,6 +33,7 @@ from delivery.engine.transport.results import (
 )
 from delivery.policy.outcomes import Failure
 from delivery.policy.own_faults import Kind
+from kernel.counting import size
 from kernel.network.addresses import Ruling, Target, judge
 
 MAX_HEADER_BYTES = 64 * 1024
@@ -294,7 +295,7 @@ class Handle:
         if self._header_bytes <= MAX_HEADER_BYTES or line in _BLANK:
             self.headers.append(line)
         else:  # libcurl ends them at 300 KB
-            self.flaw = f"The answer's headers are larger than {MAX_HEADER_BYTES // 1024} KiB; the rest was not kept."
+            self.flaw = f"The answer's headers are larger than {size(MAX_HEADER_BYTES)}; the rest was not kept."
         return None
 
     def _is_anothers_answer(self) -> bool:

@@ -4,10 +4,12 @@ import json
 import sys
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from delivery.errors import DeliveryError
 from delivery.events import NewEvent, publish
+from kernel.management.inputs import bounded
 from kernel.parsing import HostileJSON, strict_loads
 
 
@@ -22,7 +24,8 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        raw = sys.stdin.buffer.read() if options["data"] == "-" else options["data"].encode()
+        most = settings.BODY_CAPS["/api/v1/events"]
+        raw = bounded(sys.stdin.buffer, most, "The event") if options["data"] == "-" else options["data"].encode()
         try:
             data = strict_loads(raw, keeps_numbers=True)
             asked = NewEvent(options["type"], data, options["subscriber"], options["uid"], caller="command")

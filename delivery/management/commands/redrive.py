@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from delivery import lifecycle
-from delivery.dead_letters import dead_letters, groups, id_chunks, kept, left_out_words, redrivable
+from delivery.dead_letters import dead_letters, groups, id_chunks, kept_count, left_out_words, redrivable
 from kernel.management.arguments import short, whole
 
 
@@ -51,7 +51,7 @@ class Command(BaseCommand):
             raise CommandError("Name a filter (--endpoint, --since, …), or say --all.")
         rows = redrivable(dead_letters(**chosen))
         total = rows.count()
-        if words := left_out_words(kept(dead_letters(**chosen)).count()):
+        if words := left_out_words(kept_count(dead_letters(**chosen))):
             self.stderr.write(words)
         if options["dry_run"]:
             self._preview(rows, total, options["json"])

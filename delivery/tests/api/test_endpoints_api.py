@@ -6,11 +6,12 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from delivery import replays
 from delivery.models import Delivery, Endpoint
 from delivery.policy import signing
 from delivery.tests import factories
 from kernel.models import IdempotencyRecord
-from kernel.rotation import places, unopened
+from kernel.rotation import places, sample
 from kernel.tests import hostile
 
 pytestmark = pytest.mark.django_db
@@ -224,7 +225,7 @@ def test_one_unreadable_endpoint_hides_no_other_and_can_be_mended(api, settings)
     assert (mended["unreadable"], mended["url"], mended["headers"]) == ([], URL, {"x-key": "new"})
     assert api.delete(f"/api/v1/endpoints/{broken[1]}/").status_code == 204
     assert [row["id"] for row in api.get("/api/v1/endpoints/").json()["results"]] == [str(good), str(pk)]
-    assert not any(unopened(place) for place in places())  # nothing is left that nobody could mend
+    assert not any(sample(place, 100).closed for place in places())  # nothing is left that nobody could mend
 
 
 def test_replay_and_preview(api):
@@ -242,9 +243,23 @@ def test_replay_and_preview(api):
     bad = api.post(f"/api/v1/endpoints/{endpoint.pk}/preview-postback/", {"url": "https://e.com/{x}"}, format="json")
     assert (bad.status_code, bad.json()["errors"][0]["field"]) == (400, "url")
     done = api.post(f"/api/v1/endpoints/{endpoint.pk}/replay/", {"events": [str(event.pk)]}, format="json")
-    answer = {"deliveries": 1, "next_after": None, "warnings": [], "dry_run": False}
+    answer = {"deliveries": 1, "deliveries_is_capped": False, "next_after": None, "warnings": [], "dry_run": False}
     assert (done.status_code, done.json()) == (202, answer)
     assert api.post(f"/api/v1/endpoints/{endpoint.pk}/replay/", {}, format="json").status_code == 400
+
+
+def test_a_dry_run_counts_what_one_call_would_make_and_says_if_there_are_more(api, monkeypatch):
+    monkeypatch.setattr(replays, "MOST", 2)
+    endpoint = factories.endpoint()
+    asked = {"events": [str(factories.event().pk) for _ in range(3)], "dry_run": True}
+
+    def dry(events):
+        path = f"/api/v1/endpoints/{endpoint.pk}/replay/"
+        seen = api.post(path, {**asked, "events": events}, format="json").json()
+        return seen["deliveries"], seen["deliveries_is_capped"]
+
+    assert dry(asked["events"]) == (2, True)
+    assert dry(asked["events"][:2]) == (2, False)
 
 
 def test_a_replay_says_what_waits_already_and_what_was_sent_a_moment_ago(api):

@@ -9,6 +9,7 @@ from standardwebhooks import Webhook
 
 from delivery import events, lifecycle
 from delivery.models import Attempt, Delivery, Endpoint, EndpointHealth
+from kernel.tests.off_hosts import host_off_by
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -41,6 +42,20 @@ def test_an_event_is_delivered_signed_and_recorded(make_endpoint, sink, drain):
     assert attempt.signed_at == int(seen.headers["webhook-timestamp"])
     assert attempt.total_ms > 0 and attempt.first_byte_ms > 0 and attempt.response_head is None
     assert abs((attempt.started_at - timezone.now()).total_seconds()) < 5
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_worker_an_hour_off_signs_so_that_a_receiver_whose_clock_is_right_accepts(make_endpoint, sink, drain, hours):
+    endpoint = make_endpoint(sink.url + "/ok")
+    with host_off_by(timedelta(hours=hours)):
+        events.record("order.paid", {"id": 7}, subscriber="acme")
+        assert drain().settled == 1
+    seen = sink.seen[0]
+    assert Webhook(endpoint.secret).verify(seen.body, seen.headers)["data"] == {"id": 7}
+    attempt = Attempt.objects.get()
+    assert attempt.signed_at == int(seen.headers["webhook-timestamp"])
+    assert abs(attempt.started_at - timezone.now()) < timedelta(minutes=1)
+    assert abs(only().delivered_at - timezone.now()) < timedelta(minutes=1)
 
 
 def test_a_server_error_waits_for_its_next_attempt(make_endpoint, sink, drain):

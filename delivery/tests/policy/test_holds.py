@@ -25,8 +25,8 @@ def test_five_of_one_kind():
     assert streak.needs_attention
     assert streak.kinds == {"rejected 401": 5}
     assert hold_reason(streak) == (
-        "5 answers in a row were “rejected 401”. Its credentials have probably been rotated: "
-        "correct the endpoint's headers or secret, then press Resume."
+        "5 answers in a row were “rejected 401”. It does not take our signature or credentials: "
+        "give it the secret, or correct our headers, then press Resume."
     )
 
 

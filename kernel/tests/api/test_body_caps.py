@@ -4,7 +4,6 @@ import pytest
 from django.conf import settings as standing
 from django.urls import reverse
 
-from kernel.api.body_caps import words
 from kernel.web.bodies import cap_of
 
 MIB = 1024 * 1024
@@ -53,8 +52,3 @@ def test_an_inbound_webhook_is_refused_by_its_own_view_which_counts_it(client, s
     settings.BODY_CAPS = {"/webhooks/": 10}
     answer = client.post("/webhooks/nobody/", b"x" * 100, content_type="application/json")
     assert answer.status_code == 404
-
-
-@pytest.mark.parametrize(("size", "said"), [(MIB, "1 MiB"), (1088 * 1024, "1,088 KiB"), (1000, "1,000 bytes")])
-def test_a_cap_in_words(size, said):
-    assert words(size) == said

@@ -1,5 +1,6 @@
 """What operators open beside the public internet: where, at which ports, for whom; and ports where no web server is."""
 
+import re
 from ipaddress import ip_network
 
 import pytest
@@ -104,3 +105,32 @@ def test_what_is_open_to_somebody_is_kept_of_a_name():
     seen = [is_open_to_somebody(address, entries) for address in ("10.0.0.7", "8.8.8.8", "127.0.0.1", "nonsense")]
     assert seen == [True, True, False, False]
     assert [is_public(address) for address in ("10.0.0.7", "8.8.8.8", "::ffff:10.0.0.7")] == [False, True, False]
+
+
+@pytest.mark.parametrize("subscriber", ["", "acme", "acme, 100% Ltd@home"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://localhost:9000/",
+        "http://10.1.2.3/",
+        "https://[::1]/",
+        "http://[::ffff:10.1.2.3]:8080/",
+        "http://169.254.169.254/",
+    ],
+)
+def test_the_entry_that_a_refusal_names_opens_this_receiver_to_its_subscriber_and_to_nobody_else(url, subscriber):
+    with pytest.raises(AddressRefused) as refused:
+        check_url(url, subscriber=subscriber)
+    entry = re.search(r"must add (\S+) to DELIVERY_ALLOWED_NETWORKS", refused.value.detail)[1]
+    opened = parse_openings(entry)
+    assert check_url(url, allowed_networks=opened, subscriber=subscriber).url
+    assert [(one.network.num_addresses, len(one.ports)) for one in opened] == [(1, 1)]
+    with pytest.raises(AddressRefused):
+        check_url(url, allowed_networks=opened, subscriber="another")
+
+
+def test_what_a_name_leads_to_is_not_told_with_how_to_open_it():
+    with pytest.raises(AddressRefused) as refused:
+        check_url("https://db.corp.example:8443/", subscriber="acme", resolve=lambda host: ["10.0.0.7"])
+    assert "its network (written as acme@10.20.0.0/16:8443)" in refused.value.detail
+    assert "10.0.0.7" not in refused.value.detail

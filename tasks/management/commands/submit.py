@@ -4,6 +4,7 @@ import getpass
 import json
 import sys
 from argparse import ArgumentParser
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from django.urls import reverse
 
 from kernel import correlation
 from kernel.management.arguments import whole
+from kernel.management.inputs import bounded
 from tasks import kinds
 from tasks.errors import TaskError
 from tasks.kinds import Kind, chaining
@@ -113,8 +115,10 @@ def _source_batch(pk: int, *, partial: bool) -> Batch:
 
 
 def _read(name: str, kind: Kind) -> list[dict[str, Any]]:
+    most = settings.BODY_CAPS["/api/v1/batches"]
     try:
-        content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        with nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as stream:
+            content = bounded(stream, most, "The file", returncode=BAD_INPUT)
     except OSError as error:
         raise CommandError(f"{name} cannot be read: {error.strerror}.", returncode=BAD_INPUT) from None
     return items_from(content, kind, json_lines=name.endswith((".jsonl", ".ndjson")))

@@ -5,6 +5,8 @@ from django.contrib.auth.models import Permission, User
 from rest_framework.test import APIClient
 
 from tasks import kinds
+from tasks.models import ExternalJob, Transition
+from tasks.reading import timeline
 from tasks.submit import submit, submit_batch
 
 SEARCH = {"trade": "bakery", "place": "Łódź"}
@@ -121,3 +123,20 @@ def test_openapi_types_each_kind(client):
     assert set(schemas["NewTaskRequest"]["discriminator"]["mapping"]) == set(kinds.KINDS)
     assert schemas["MapSearchTaskRequest"]["properties"]["input"]["required"] == ["trade", "place"]
     assert schemas["ScoringBatchItemRequest"]["properties"]["input"]["required"] == ["business"]
+
+
+def test_of_a_very_long_story_the_latest_steps_are_told(client, make_task, monkeypatch, django_assert_max_num_queries):
+    """A redrive allows any number of attempts: the answer stays within bounds, and so does what is read."""
+    monkeypatch.setattr(timeline, "STEPS_SHOWN", 3)
+    task = make_task()
+    Transition.objects.bulk_create(
+        Transition(task=task, from_state="running", to_state="retrying", cause="poll", attempt=n) for n in range(1, 6)
+    )
+    ExternalJob.objects.bulk_create(
+        ExternalJob(task=task, provider="sandbox", attempt=n, job_id=f"j{n}", state="lost") for n in range(1, 6)
+    )
+    with django_assert_max_num_queries(4):
+        told = timeline.entries(task)
+    assert [entry.fields["attempt"] for entry in told if entry.type == "transition"] == [3, 4, 5]
+    assert [entry.fields["job_id"] for entry in told if entry.type == "external_job"] == ["j3", "j4", "j5"]
+    assert len(client.get(f"/api/v1/tasks/{task.pk}/timeline/").json()) == 6
