@@ -4,12 +4,13 @@ import json
 import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 from console.health import doctor
+from kernel.management import base
 
 
-class Command(BaseCommand):
+class Command(base.Command):
     help = "Check everything Roundtrip needs, and say what to do about what is wrong."
     requires_system_checks: list[str] = []
 

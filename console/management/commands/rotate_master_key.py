@@ -5,16 +5,17 @@ from typing import Any
 
 from cryptography.fernet import Fernet
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from console.health import heartbeat, known_keys
+from kernel.management import base
 from kernel.rotation import left_behind, places, rotate
 from kernel.secrets import master_keyring
 
 NAMED = 20
 
 
-class Command(BaseCommand):
+class Command(base.Command):
     help = (
         "Re-encrypt all stored secrets with the first master key. docs/running.md says the order: every process gets "
         "the new key first. Refused while one that runs has another in front."
