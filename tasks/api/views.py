@@ -166,9 +166,9 @@ class TaskViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadConte
         return download(*bodies.spooled(name, task.pk), filename=f"task-{task.pk}-{name}.json")
 
     def _with_payload(self) -> Task:
-        task: Task = self.get_object()
         if not self._may_see_payloads():
             raise PermissionDenied("You may not see inputs and results; ask an administrator for the right.")
+        task: Task = self.get_object()
         return task
 
     @extend_schema(summary="Cancel a task", request=ReasonSerializer, responses={202: TaskSerializer})
