@@ -1,25 +1,31 @@
 """Writes the hashes of all pinned packages: `.venv/bin/python .ci/hashes.py`, after a pin was changed and installed.
 
-Every file of a pinned version counts, each platform's wheel and the source, as the package index names them. Pins and
+Every file of a pinned version counts, each platform's wheel and the source, as the package index names them: pip's own
+(`PIP_INDEX_URL`, or `index-url` of its configuration), and pypi.org where it has none. Pins and
 their comments in requirements.txt and requirements-dev.txt stay as they are; deploy/requirements.txt is made from the
 first: what a production host needs, without the embedded servers, the sandbox's data and the tests.
 """
 
+import ast
 import json
 import re
+import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from packaging.requirements import Requirement
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[1]
-INDEX = "https://pypi.org/simple"
+PIP_SAYS = (":env:.index-url", "install.index-url", "global.index-url")  # the first wins, as for pip
+DEFAULT_INDEX = "https://pypi.org/simple"
+SIMPLE_JSON = "application/vnd.pypi.simple.v1+json"
 LISTS = ("requirements.txt", "requirements-dev.txt")
 DEPLOYED = "deploy/requirements.txt"
 NOT_DEPLOYED = "bin/up, bin/test, bin/bench"  # the group whose packages no production host needs
@@ -43,12 +49,30 @@ def pins(text: str) -> dict[str, str]:
     return {normal(match[1]): match[2] for match in found}
 
 
-def hashes(pin: tuple[str, str]) -> tuple[str, list[str]]:
-    """The name, and the SHA-256 of each file that the index has of this version."""
+def index() -> str:
+    """The package index that pip asks here, without a slash at its end."""
+    argv = [sys.executable, "-m", "pip", "config", "list"]  # `get` does not see every file that `list` does
+    lines = subprocess.run(argv, capture_output=True, text=True).stdout.splitlines()
+    said = {name: ast.literal_eval(value) for name, _, value in (line.partition("=") for line in lines) if value}
+    found = next((said[name] for name in PIP_SAYS if said.get(name)), DEFAULT_INDEX).strip().rstrip("/")
+    if "@" in urlsplit(found).netloc:
+        raise SystemExit("pip's index is configured with a password; set PIP_INDEX_URL to one that is read without.")
+    return found
+
+
+def hashes(pin: tuple[str, str], source: str) -> tuple[str, list[str]]:
+    """The name, and the SHA-256 of each file that the index `source` has of this version."""
     name, version = pin
-    asked = urllib.request.Request(f"{INDEX}/{name}/", headers={"Accept": "application/vnd.pypi.simple.v1+json"})
-    with urllib.request.urlopen(asked, timeout=60) as answer:
-        files = json.load(answer)["files"]
+    asked = urllib.request.Request(f"{source}/{name}/", headers={"Accept": SIMPLE_JSON})
+    try:
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            is_json = answer.headers.get_content_type() == SIMPLE_JSON
+            files = json.load(answer)["files"] if is_json else None
+    except OSError as error:
+        words = f"{source} cannot be asked about {name}: {error}. Set PIP_INDEX_URL to an index that can."
+        raise SystemExit(words) from None
+    if files is None:
+        raise SystemExit(f"{source} does not speak JSON (PEP 691). Set PIP_INDEX_URL to an index that does.")
     found = sorted(row["hashes"]["sha256"] for row in files if _version_of(row["filename"]) == Version(version))
     if not found:
         raise SystemExit(f"{name}=={version}: the index has no such version")
@@ -144,8 +168,9 @@ def main() -> None:
     if missing:
         raise SystemExit(f"not pinned, though something needs it somewhere: {', '.join(sorted(missing))}")
     texts[DEPLOYED] = deployed(texts[LISTS[0]], needed_by(chosen(texts[LISTS[0]])))
+    source = index()
     with ThreadPoolExecutor(4) as pool:
-        known = dict(pool.map(hashes, pinned.items()))
+        known = dict(pool.map(lambda pin: hashes(pin, source), pinned.items()))
     for name, text in texts.items():
         (ROOT / name).write_text(with_hashes(text, known))
         sys.stdout.write(f"{name}: {len(pins(text))} pins, {sum(len(known[each]) for each in pins(text))} hashes\n")

@@ -25,6 +25,7 @@ from console.operations import filters, plan
 from console.operations import sets as operation_sets
 from console.pages import badges
 from delivery import dead_letters, endpoint_rules, endpoint_secrets, latency, previews, replays, stats
+from delivery.api import payloads as event_payloads
 from delivery.engine import attempts, claiming, requests, shares, verdicts
 from delivery.engine.transport import handles, messages, resolver
 from delivery.models import Endpoint, Event
@@ -34,7 +35,7 @@ from kernel import models as kernel_models
 from kernel.admin import actions, bases, lists
 from kernel.api import idempotency, pages, problems
 from kernel.counting import size
-from kernel.database import windows
+from kernel.database import spools, windows
 from kernel.network import http, retry_after
 from kernel.web import lanes, log_in, weights
 from tasks import models, schedules, submit
@@ -184,7 +185,7 @@ SECTIONS: tuple[Section, ...] = (
             Limit("generated email: subject and body", f"{acceptance.MAX_SUBJECT:,} and {acceptance.MAX_BODY:,} characters", "the result is not accepted"),
             Limit("input or result shown with its task", size(bodies.INLINE_BYTES), "null, with the address that streams it"),
             Limit("inputs and results of one page of a list", size(bodies.LIST_BYTES), "null, with the address"),
-            Limit("parts of a download", f"{bodies.PARTS_AT_ONCE} of {size(bodies.PART_BYTES)} at once", "the next part; above " + size(bodies.SPOOL_BYTES) + " it waits in a file"),
+            Limit("parts of a download", f"{spools.PARTS_AT_ONCE} of {size(spools.PART_BYTES)} at once", "the next part; above " + size(spools.SPOOL_BYTES) + " it waits in a file"),
             Limit("results read at once for a report or a chain", f"{task_rows.ROWS_AT_ONCE:,} rows, {size(task_rows.BYTES_AT_ONCE)}", "the next part"),
             Limit("kind: attempts, tasks at once, starts a minute, time of one attempt", f"{models.MAX_ATTEMPTS:,}; {models.MAX_CONCURRENCY:,}; {models.MAX_RATE_PER_MINUTE:,}; {time(models.MAX_TIMEOUT_SECONDS)}", "refused on saving"),
             Limit("lease of a start, of a fetch", f"{time(starting.LEASE)}, {time(fetching.LEASE)}", "another worker takes it up; `rescued`"),
@@ -234,6 +235,7 @@ SECTIONS: tuple[Section, ...] = (
             Limit("event types, each", f"{quotas.MAX_EVENT_TYPES:,} of {quotas.MAX_EVENT_TYPE:,} characters", "400 `max_length`"),
             Limit("own delays; own codes to retry", f"{quotas.MAX_DELAYS} and {quotas.MAX_TRANSIENT_CODES}", "400 `max_length`"),
             Limit("CA or client certificate, each", f"{size(quotas.MAX_PEM)}, {quotas.MAX_CERTIFICATES} certificates", "400 `too_long`"),
+            Limit("payload shown with its event", size(event_payloads.INLINE_BYTES), "null and `too_large`, with the address that streams it"),
             Limit("stored event of a preview", size(previews.MOST_PREVIEWED), "400 `too_large`"),
             Limit("phrases of a body rule", count(endpoint_rules.MAX_PHRASES), "400 `bad_body_rule`"),
             Limit("rendered body of a postback", size(postback.MAX_BODY_BYTES), "reckoned before it is made: a dead letter `too_large`; a preview 400"),

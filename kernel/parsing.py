@@ -234,7 +234,7 @@ def _refuse_unstorable(value: Any) -> None:
     while waiting:
         item = waiting.pop()
         if isinstance(item, str):
-            _refuse_text(item)
+            refuse_text(item)
         elif isinstance(item, list):
             waiting.extend(item)
         elif isinstance(item, dict):
@@ -242,7 +242,8 @@ def _refuse_unstorable(value: Any) -> None:
             waiting.extend(item.values())
 
 
-def _refuse_text(text: str) -> None:
+def refuse_text(text: str) -> None:
+    """HostileJSON for NUL and for half a character: PostgreSQL stores neither."""
     if "\x00" in text:
         raise HostileJSON("a text contains the NUL character (\\u0000), which cannot be stored")
     try:

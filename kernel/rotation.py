@@ -1,7 +1,8 @@
 """Re-encrypt every stored secret under the first master key, so that an old one can be removed.
 
 Works row by row in bounded chunks and may be stopped and repeated. A row that changed meanwhile is left alone: its
-writer used the first key already. A secret that no key opens is passed over and named; the others must not wait for it.
+writer used the first key already, or `left_behind` names it. A secret that no key opens is passed over and named; the
+others must not wait for it.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from django.db import models
 from django.db.models import F, TextField, Value
 from django.db.models.functions import Cast
 
-from kernel.secrets import EncryptedTextField, is_readable, reencrypt
+from kernel.secrets import EncryptedTextField, is_readable, is_under_first_key, reencrypt
 
 CHUNK = 500
 
@@ -77,6 +78,11 @@ def sample(place: Place, at_most: int) -> Sample:
         else:
             found.closed.append(pk)
     return found
+
+
+def left_behind(place: Place) -> list[Any]:
+    """The ids of the rows whose secret in this column the first master key does not open. Changes nothing."""
+    return [pk for chunk in _chunks(place) for pk, token in chunk if not is_under_first_key(token)]
 
 
 def _rows(place: Place) -> models.QuerySet[Any]:

@@ -62,6 +62,15 @@ def is_readable(token: str) -> bool:
     return True
 
 
+def is_under_first_key(token: str) -> bool:
+    """Whether it would still be readable were all other master keys removed."""
+    try:
+        _keyring(tuple(settings.MASTER_KEYS[:1])).decrypt(token.encode())
+    except InvalidToken:
+        return False
+    return True
+
+
 def reencrypt(token: str) -> str:
     """The same secret under the first master key."""
     return master_keyring().rotate(token.encode()).decode()

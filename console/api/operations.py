@@ -1,21 +1,23 @@
 """`/operations/`: bulk verbs as tracked things. `dry_run` says what would be touched and changes nothing."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import django_filters
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import mixins, serializers, viewsets
 from rest_framework.decorators import action
+from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from console.models import Operation, OperationItem
 from console.operations import plan
-from console.operations.verbs import VERBS
+from console.operations.verbs import VERBS, refusal_of
 from kernel import clock
 from kernel.api.idempotency import idempotent
 from kernel.api.problems import Conflict
-from kernel.auth import HasScope, Scope, caller_of, narrow, need
+from kernel.auth import HasScope, Scope, caller_of, is_key, narrow, need
 
 
 class OperationSerializer(serializers.ModelSerializer):
@@ -89,10 +91,10 @@ class OperationViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewset
     )
     @idempotent
     def create(self, request: Request) -> Response:
+        _need_verb(request)
         asked = NewOperationSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
         values, caller = asked.validated_data, caller_of(request)
-        need(request, VERBS[values["verb"]].permission)
         if values["dry_run"]:
             seen = plan.preview(values["verb"], values["filter"], caller.subscriber, clock.now())
             return Response(
@@ -145,3 +147,12 @@ class OperationViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewset
             raise Conflict(f"This operation is {operation.get_state_display()}.", code="wrong_state")
         verb(operation, actor=caller_of(request).name)
         return Response(OperationSerializer(operation).data)
+
+
+def _need_verb(request: Request) -> None:
+    """The right first, before anything that the request says is judged; a key has been judged by its scope."""
+    if is_key(request):
+        return
+    asked = request.data.get("verb") if isinstance(request.data, Mapping) else None
+    if words := refusal_of(asked, request.user.has_perm):
+        raise PermissionDenied(words)

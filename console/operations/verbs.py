@@ -201,3 +201,16 @@ VERBS: dict[str, BulkVerb] = {
         _OPEN_FILTER, _open_tasks, _cancel_tasks, permission="tasks.cancel_task", at_most=TASKS_AT_ONCE
     ),
 }
+
+
+def refusal_of(asked: str | None, has_perm: Callable[[str], bool]) -> str | None:
+    """Why a console user may not begin this; None where they may, or may do all and are told what else is wrong.
+
+    Who may not do every verb gets one answer for those that they may not do and for those that there are none of.
+    """
+    may = [name for name, verb in VERBS.items() if has_perm(verb.permission)]
+    if not may:
+        return "You may not do this to one row, so not to many either; ask an administrator."
+    if asked is None or asked in may or len(may) == len(VERBS):
+        return None
+    return f"You may begin {', '.join(may)}; for another ask an administrator for the right to do it to one row."

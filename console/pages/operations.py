@@ -12,7 +12,7 @@ from console.live.topics import Topic
 from console.live.viewers import READ_OPERATIONS, Viewer
 from console.models import Operation
 from console.operations import plan
-from console.operations.verbs import VERBS
+from console.operations.verbs import VERBS, refusal_of
 from console.pages.frame import console_page, render
 from console.pages.views import live
 from kernel.api.problems import Problem
@@ -26,9 +26,8 @@ def new(request: HttpRequest, viewer: Viewer) -> HttpResponse:
     """Begin an operation on one group, then show it. An address typed or loaded again begins nothing."""
     if request.method != "POST":
         return redirect("dead-letters")
-    known = VERBS.get(request.POST.get("verb", ""))
-    if known and not request.user.has_perm(known.permission):
-        raise PermissionDenied("You may not do this to one row, so not to many either; ask an administrator.")
+    if words := refusal_of(request.POST.get("verb", ""), request.user.has_perm):
+        raise PermissionDenied(words)
     asked: dict[str, Any] = {
         name: request.POST[name] for name in ("fingerprint", "endpoint", "batch") if name in request.POST
     }

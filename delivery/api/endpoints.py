@@ -153,10 +153,10 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, EndpointVerbs):
     )
     def destroy(self, request: Request, pk: str) -> Response:
         need(request, "delivery.delete_endpoint")
-        endpoint = self.get_object()
         asked = DeleteIn(data=request.query_params.dict())
         asked.is_valid(raise_exception=True)
-        endpoints.delete(endpoint, actor=self.actor(), **_wish(request, asked.validated_data))
+        wish = _wish(request, asked.validated_data)
+        endpoints.delete(self.get_object(), actor=self.actor(), **wish)
         return Response(status=204)
 
     @extend_schema(
@@ -167,8 +167,9 @@ class EndpointViews(ListModelMixin, RetrieveModelMixin, EndpointVerbs):
     )
     @action(detail=True, methods=["post"], url_path="settle-dead-letters")
     def settle_dead_letters(self, request: Request, pk: str) -> Response:
+        wish = _wish(request, self._valid(SettleIn))
         endpoint = get_object_or_404(narrow(Endpoint.objects.all(), request), pk=pk)
-        done = endpoints.settle_dead_letters(endpoint, actor=self.actor(), **_wish(request, self._valid(SettleIn)))
+        done = endpoints.settle_dead_letters(endpoint, actor=self.actor(), **wish)
         return Response(SettledOut(done).data)
 
     @extend_schema(summary="Health: breaker, latency, what waits", responses=HealthOut)

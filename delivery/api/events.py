@@ -5,17 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models import Q, QuerySet
+from django.http.response import HttpResponseBase
 from django_filters import rest_framework as filters
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.decorators import action
+from rest_framework.exceptions import PermissionDenied
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from delivery import events
+from delivery.api import payloads
 from delivery.api.base import ApiViews
 from delivery.api.serializers import BulkIn, BulkOut, EventAccepted, EventIn, EventOut
 from delivery.models import Event
+from kernel.api.downloads import download
 from kernel.api.idempotency import idempotent
 from kernel.api.openapi import IDEMPOTENCY_KEY, problem
 from kernel.auth import HasScope, caller_of, may_see_payloads, narrow, subscriber_for
@@ -56,7 +61,9 @@ class EventViews(ListModelMixin, RetrieveModelMixin, ApiViews):
 
     def get_queryset(self) -> QuerySet[Event]:
         rows = narrow(super().get_queryset(), self.request)
-        return rows if self._shows_payload() else rows.defer("payload")
+        if self.action != "retrieve":
+            return rows.defer("payload")
+        return payloads.with_short_payloads(rows) if self._shows_payload() else payloads.with_sizes(rows)
 
     def get_serializer_class(self) -> Any:
         return EventOut if self.action == "retrieve" else EventAccepted
@@ -65,7 +72,18 @@ class EventViews(ListModelMixin, RetrieveModelMixin, ApiViews):
         return {**super().get_serializer_context(), "shows_payload": self._shows_payload()}
 
     def _shows_payload(self) -> bool:
-        return self.action == "retrieve" and may_see_payloads(self.request, "delivery.view_payload_event")
+        return may_see_payloads(self.request, "delivery.view_payload_event")
+
+    @extend_schema(
+        summary="Get an event's payload", responses={(200, "application/json"): OpenApiTypes.ANY}, filters=False
+    )
+    @action(detail=True, pagination_class=None)
+    def payload(self, request: Request, pk: str) -> HttpResponseBase:
+        """The bytes that are signed and sent, streamed, however long they are."""
+        if not self._shows_payload():
+            raise PermissionDenied("You may not see payloads; ask an administrator for the right.")
+        event = self.get_object()
+        return download(*payloads.spooled(event.pk), filename=f"event-{event.pk}.json")
 
     @extend_schema(
         summary="Publish an event",

@@ -85,16 +85,37 @@ class BulkOut(serializers.Serializer):
 
 
 class EventOut(EventAccepted):
-    """With the payload, for those who may see it; null for others."""
+    """With the payload, for those who may see it, up to 1 MiB; `payload_omitted` says why it is null.
+
+    New events are shorter than that by far; those that were stored under larger bounds are at `payload_url`.
+    """
 
     payload = serializers.SerializerMethodField()
+    payload_bytes = serializers.IntegerField(help_text="How long the download of it is.")
+    payload_omitted = serializers.SerializerMethodField(help_text="Why it is null: `no_right` or `too_large`.")
+    payload_url = serializers.SerializerMethodField(help_text="The whole of it, however long, as it is sent.")
 
     class Meta(EventAccepted.Meta):
-        fields = (*EventAccepted.Meta.fields, "payload")  # type: ignore[assignment]
+        fields = (*EventAccepted.Meta.fields, "payload", "payload_bytes", "payload_omitted", "payload_url")  # type: ignore[assignment]
 
     @extend_schema_field({"type": ["object", "null"], "additionalProperties": True})
     def get_payload(self, event: Event) -> Any:
-        return shown_loads(bytes(event.payload)) if self.context.get("shows_payload") else None
+        short = self._short(event)
+        return None if short is None else shown_loads(bytes(short))
+
+    @extend_schema_field({"type": ["string", "null"], "enum": ["no_right", "too_large", None]})
+    def get_payload_omitted(self, event: Event) -> str | None:
+        if not self.context.get("shows_payload"):
+            return "no_right"
+        return "too_large" if self._short(event) is None else None
+
+    def get_payload_url(self, event: Event) -> str:
+        address: str = self.context["request"].build_absolute_uri(f"/api/v1/events/{event.pk}/payload/")
+        return address
+
+    @staticmethod
+    def _short(event: Event) -> Any:
+        return getattr(event, "short_payload", None)  # the view reads it for those who may see it
 
 
 class DeliveryOut(serializers.ModelSerializer):

@@ -1,18 +1,24 @@
 """Events that were recorded when they could be large: shown, listed and replayed without being read whole."""
 
+import asyncio
 import re
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Permission
-from django.db import connection
+from django.db import connection, connections
+from django.test import AsyncClient
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
 from delivery import events, previews, replays
+from delivery.api import payloads
 from delivery.models import Delivery, Event
 from delivery.policy import postback
 from delivery.tests import factories
+from kernel.auth import create_key
+from kernel.database import spools
 
 pytestmark = pytest.mark.django_db
 LARGE = 2 * 1024 * 1024
@@ -41,7 +47,7 @@ def reads_of(act):
     ) as seen:
         answer = act()
     assert seen.captured_queries
-    return answer, [one["sql"][:300] for one in seen.captured_queries if READS_PAYLOAD.search(one["sql"])]
+    return answer, [one["sql"] for one in seen.captured_queries if READS_PAYLOAD.search(one["sql"])]
 
 
 def test_the_check_knows_a_query_that_reads_payloads():
@@ -124,6 +130,59 @@ def test_a_page_or_answer_that_may_not_show_the_payload_does_not_read_it(client,
         answer, reads = reads_of(lambda a=address: client.get(a))
         assert (answer.status_code, reads) == (200, []), address
     assert f"{len(Event.objects.get().payload):,} bytes" in client.get(addresses[0]).content.decode()
+
+
+def test_the_api_shows_a_large_event_with_its_size_and_address_and_reads_none_of_it(api):
+    event = large()
+    size = len(Event.objects.get().payload)
+    answer, reads = reads_of(lambda: api.get(f"/api/v1/events/{event.pk}/"))
+    shown = answer.json()
+    assert (answer.status_code, shown["payload"], shown["payload_omitted"]) == (200, None, "too_large")
+    assert (shown["payload_bytes"], len(answer.content) < 2_000) == (size, True)
+    assert shown["payload_url"].endswith(f"/api/v1/events/{event.pk}/payload/")
+    assert len(reads) == 1 and f"<= {payloads.INLINE_BYTES}" in reads[0]  # what is longer comes as null
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_the_bound_of_what_is_shown_with_its_event_is_exact(api, more):
+    event = factories.event()
+    Event.objects.update(payload=b'{"x":"%b"}' % (b"y" * (payloads.INLINE_BYTES - len('{"x":""}') + more)))
+    shown = api.get(f"/api/v1/events/{event.pk}/").json()
+    assert shown["payload_bytes"] == payloads.INLINE_BYTES + more
+    assert (shown["payload"] is None, shown["payload_omitted"]) == (bool(more), "too_large" if more else None)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_whole_of_it_is_streamed_in_parts_with_its_length():
+    event = large()
+    whole = bytes(Event.objects.get().payload)
+    _, token = create_key("reader", ["deliveries:read"])
+
+    async def read():
+        answer = await AsyncClient().get(
+            f"/api/v1/events/{event.pk}/payload/", headers={"authorization": f"Bearer {token}"}
+        )
+        parts = [part async for part in answer.streaming_content]
+        answer.close()
+        await sync_to_async(connections.close_all)()
+        return answer, parts
+
+    answer, parts = asyncio.run(read())
+    assert (b"".join(parts), int(answer["Content-Length"])) == (whole, len(whole))
+    assert max(map(len, parts)) == spools.PART_BYTES and answer["Content-Type"] == "application/json"
+
+
+def test_who_may_not_see_payloads_and_whose_event_it_is_not_get_no_stream(client, django_user_model, client_with):
+    event = large(subscriber="acme")
+    user = django_user_model.objects.create(username="ada", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=["view_event", "view_delivery"]))
+    client.force_login(user)
+    address = f"/api/v1/events/{event.pk}/"
+    answer, reads = reads_of(lambda: client.get(f"{address}payload/"))
+    assert (answer.status_code, reads) == (403, [])
+    assert client.get(address).json()["payload_omitted"] == "no_right"
+    answer, reads = reads_of(lambda: client_with("deliveries:read", subscriber="umbrella").get(f"{address}payload/"))
+    assert (answer.status_code, reads) == (404, [])
 
 
 def test_a_preview_of_one_is_refused_with_the_word_and_reads_nothing():

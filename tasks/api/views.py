@@ -13,12 +13,12 @@ from rest_framework.generics import get_object_or_404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from kernel.api.downloads import download
 from kernel.api.idempotency import idempotent
 from kernel.api.pages import CursorPages
 from kernel.api.problems import BadInput, Conflict, NotFound
 from kernel.auth import HasScope, caller_of, may_see_payloads, narrow, need, subscriber_for
 from kernel.filters import bad_field
-from tasks.api.downloads import download
 from tasks.api.filters import BatchFilter, TaskFilter
 from tasks.api.refusals import as_problems
 from tasks.api.shapes import (
@@ -159,18 +159,19 @@ class TaskViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadConte
         if kept is None:
             raise NotFound("Nothing was kept: what the provider sent could be used as it came.", code="nothing_kept")
         name = f"task-{task.pk}-answer.bin"
-        return download("kept_answer", kept.pk, filename=name, content_type="application/octet-stream")
+        spooled = bodies.spooled("kept_answer", kept.pk)
+        return download(*spooled, filename=name, content_type="application/octet-stream")
 
     def _download(self, name: str) -> HttpResponseBase:
         task = self._with_payload()
         if getattr(task, f"{name}_bytes") is None:
             raise NotFound(f"The task is {task.get_state_display()}: it has no {name}.", code=f"no_{name}")
-        return download(name, task.pk, filename=f"task-{task.pk}-{name}.json")
+        return download(*bodies.spooled(name, task.pk), filename=f"task-{task.pk}-{name}.json")
 
     def _with_payload(self) -> Task:
-        task: Task = self.get_object()
         if not self._may_see_payloads():
             raise PermissionDenied("You may not see inputs and results; ask an administrator for the right.")
+        task: Task = self.get_object()
         return task
 
     @extend_schema(summary="Cancel a task", request=ReasonSerializer, responses={202: TaskSerializer})

@@ -3,30 +3,20 @@
 Lists carry sizes. What is read here is a payload: whoever asks has been found to have the right to it.
 """
 
-import tempfile
 from collections.abc import Iterable
 from typing import IO, Any
 
-from django.db import connection, transaction
 from django.db.models import BinaryField, TextField
 from django.db.models.functions import Cast, Left, Substr
 
+from kernel.database import spools
 from tasks.models import KeptAnswer, Task
 
 NAMES = ("input", "result")
 INLINE_BYTES = 1024 * 1024  # of one body, shown with its task; a longer one has an address of its own
 LIST_BYTES = 4 * 1024 * 1024  # of all bodies of one page of a list, where it is asked for them
 SHOWN_CHARACTERS = 64 * 1024  # of a page for people
-PART_BYTES = 256 * 1024
-PARTS_AT_ONCE = 4
-SPOOL_BYTES = 1024 * 1024  # what is longer waits on disk, so that a slow reader costs no memory and no connection
 
-# Flattened and materialized: otherwise each part would unpack the whole value once more.
-_PARTS = """
-WITH whole AS MATERIALIZED ({source})
-SELECT substring(whole.body FROM at FOR {part})
-FROM whole, generate_series(1, octet_length(whole.body), {part}) AS at
-"""
 _SOURCES = {
     "input": "SELECT convert_to(input::text, 'UTF8') AS body FROM tasks_task WHERE id = %s",
     "result": "SELECT convert_to(result::text, 'UTF8') AS body FROM tasks_task WHERE id = %s",
@@ -70,17 +60,5 @@ def kept_beginning(answer: KeptAnswer) -> str:
 
 
 def spooled(name: str, pk: int) -> tuple[IO[bytes], int]:
-    """A task's `input` or `result`, or a `kept_answer`, as a file at its beginning, and how long it is.
-
-    Read in parts, quickly, so that whoever takes it slowly afterwards holds no connection of the database.
-    """
-    spool = tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES)  # noqa: SIM115
-    query = _PARTS.format(source=_SOURCES[name], part=PART_BYTES)
-    with transaction.atomic(), connection.chunked_cursor() as cursor:
-        cursor.execute(query, [pk])
-        while rows := cursor.fetchmany(PARTS_AT_ONCE):
-            for (part,) in rows:
-                spool.write(part)
-    length = spool.tell()
-    spool.seek(0)
-    return spool, length
+    """A task's `input` or `result`, or a `kept_answer`, as a file at its beginning, and how long it is."""
+    return spools.spooled(_SOURCES[name], pk)

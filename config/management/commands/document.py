@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 import delivery.states
 import tasks.states
@@ -18,6 +18,7 @@ from config.environment import VARIABLES
 from config.limits import SECTIONS
 from delivery.policy.outcomes import EXPLANATIONS, Outcome
 from kernel.auth import Scope
+from kernel.management import base
 from tasks.kinds import KINDS
 from tasks.providers import answers
 
@@ -120,7 +121,7 @@ PAGES: dict[Path, Callable[[], str]] = {
 }
 
 
-class Command(BaseCommand):
+class Command(base.Command):
     help = "Writes the pages, and parts of pages, that are made from the code."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -6,11 +6,12 @@ from typing import Any
 import requests  # noqa: TID251 - waits for the sandbox
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from console.health.leftovers import DEMO_ACTOR, SAMPLE_NAME
 from delivery.models import Endpoint
 from kernel.auth import Scope, create_key, find_key
+from kernel.management import base
 from kernel.models import ApiKey
 from kernel.secrets import unreadable_fields
 from kernel.web.log_in import DEMO_EMAIL
@@ -18,7 +19,7 @@ from kernel.web.log_in import DEMO_EMAIL
 REGISTER_TRIES = 3
 
 
-class Command(BaseCommand):
+class Command(base.Command):
     help = "Make the demo operator, API key and sample endpoint (demo settings only)."
 
     def handle(self, *args: Any, **options: Any) -> None:

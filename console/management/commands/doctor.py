@@ -9,17 +9,18 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 from console.health import doctor
 from console.health.checks import Check
 from console.health.doctor.findings import Finding, NotTried
+from kernel.management import base
 
 LEFT = 28  # columns of the names
 STOPPED = 130  # as a shell counts Ctrl-C
 
 
-class Command(BaseCommand):
+class Command(base.Command):
     help = "Try everything Roundtrip needs, say what to do about what is wrong, and what was not tried."
     requires_system_checks: list[str] = []
 

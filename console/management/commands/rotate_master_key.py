@@ -5,15 +5,17 @@ from typing import Any
 
 from cryptography.fernet import Fernet
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from console.health import heartbeat, known_keys
-from kernel.rotation import places, rotate
+from kernel.management import base
+from kernel.rotation import left_behind, places, rotate
+from kernel.secrets import master_keyring
 
 NAMED = 20
 
 
-class Command(BaseCommand):
+class Command(base.Command):
     help = (
         "Re-encrypt all stored secrets with the first master key. docs/running.md says the order: every process gets "
         "the new key first. Refused while one that runs has another in front."
@@ -27,6 +29,7 @@ class Command(BaseCommand):
         if options["new_key"]:
             self.stdout.write(Fernet.generate_key().decode())
             return
+        master_keyring()
         self._require_the_key_everywhere()
         counts: dict[str, int] = {}
         closed: list[str] = []
@@ -38,13 +41,7 @@ class Command(BaseCommand):
         else:
             for name, number in counts.items():
                 self.stdout.write(f"{number:>8}  {name}")
-        if closed:
-            more = f" and {len(closed) - NAMED:,} more" if len(closed) > NAMED else ""
-            raise CommandError(
-                f"None of the {len(settings.MASTER_KEYS)} master keys opens: {', '.join(closed[:NAMED])}{more}. Put "
-                "the key they were made with back at the end of MASTER_KEYS and run this again, or set them anew. All "
-                "others are under the first key now."
-            )
+        self._require_nothing_left(closed)
         if options["json"]:
             return
         self.stdout.write("All of these open with the first master key now; the others can be removed.")
@@ -52,15 +49,36 @@ class Command(BaseCommand):
     def _require_the_key_everywhere(self) -> None:
         behind = known_keys.processes_without_ours(heartbeat.NEED_NO_KEY, heartbeat.FRESH)
         if behind:
-            more = f" and {len(behind) - NAMED:,} more" if len(behind) > NAMED else ""
             raise CommandError(
-                f"These processes have another key in front of MASTER_KEYS: {', '.join(behind[:NAMED])}{more}. They "
-                "could not open what is rotated, or would go on with the old key. Restart them with the new one in "
-                f"front; one that has just ended counts for {heartbeat.FRESH.total_seconds():.0f} s more. "
+                f"These processes have another key in front of MASTER_KEYS, or tell none: {_named(behind)}. They "
+                "might not open what is rotated, or would go on with the old key. Restart them with the new one in "
+                f"front; one that was killed counts for {heartbeat.FRESH.total_seconds():.0f} s more. "
                 "Nothing was changed."
+            )
+
+    def _require_nothing_left(self, closed: list[str]) -> None:
+        """Read once more what stands there: a process that started meanwhile may have written under an old key."""
+        left = [f"{place} of {pk}" for place in places() for pk in left_behind(place)]
+        late = [name for name in left if name not in set(closed)]
+        others = "All others are under the first key now."
+        if closed:
+            others = f"{len(late):,} more were written under an old key meanwhile." if late else others
+            raise CommandError(
+                f"None of the {len(settings.MASTER_KEYS)} master keys opens: {_named(closed)}. Put the key they were "
+                f"made with back at the end of MASTER_KEYS and run this again, or set them anew. {others}"
+            )
+        if late:
+            raise CommandError(
+                f"Written under an old key meanwhile: {_named(late)}. Some process or command started with another "
+                f"key in front of MASTER_KEYS: restart it with the new one, and run this again. {others}"
             )
 
     def _progress(self, name: str) -> Any:
         if not self.stderr.isatty():
             return lambda done: None
         return lambda done: self.stderr.write(f"\r{done:>8}  {name}", ending="")
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"

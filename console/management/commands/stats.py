@@ -3,10 +3,12 @@
 import json
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
 
 from console.api.overview import summary
+from kernel.management import base
+from kernel.management.arguments import short
 
 ROWS = (
     ("pending", "pending"),
@@ -19,12 +21,12 @@ ROWS = (
 )
 
 
-class Command(BaseCommand):
+class Command(base.Command):
     help = "How many deliveries and tasks are in which state, and what waits longest."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="one JSON object")
-        parser.add_argument("--subscriber", help="only this subscriber's")
+        parser.add_argument("--subscriber", type=short(0, 100), help="only this subscriber's")
 
     def handle(self, *args: Any, **options: Any) -> None:
         row = summary(options["subscriber"])

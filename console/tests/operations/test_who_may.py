@@ -125,3 +125,24 @@ def test_a_time_in_a_filter_is_pinned_in_utc(operator, since, status):
 def test_a_time_that_the_database_cannot_compare_is_a_400(operator, path):
     answer = visitor(operator).get(f"/api/v1/{path}=9999-12-31T23:59:59-23:00")
     assert (answer.status_code, answer.json()["code"]) == (400, "value_out_of_range")
+
+
+@pytest.mark.parametrize("rights", [[], ["delivery.redrive_delivery"]], ids=["none", "of one verb"])
+def test_who_may_not_do_every_verb_cannot_tell_those_there_are_from_those_there_are_not(staff, rights):
+    client = visitor(allow(staff, "console.add_operation", *rights))
+    known, unknown = (ask(client, verb) for verb in ("discard_deliveries", "no_such_verb"))
+    assert (known.status_code, known.json()["detail"]) == (unknown.status_code, unknown.json()["detail"])
+    assert (known.status_code, known.json()["code"]) == (403, "permission_denied")
+    assert ("You may begin redrive_deliveries;" in known.json()["detail"]) == bool(rights)
+    # the right comes before all that is wrong with the rest
+    assert ask(client, "discard_deliveries", {"filter": "x", "reason": ""}).status_code == 403
+    pages = [client.post("/operations/new/", {"verb": verb}) for verb in ("discard_deliveries", "no_such_verb")]
+    assert [page.status_code for page in pages] == [403, 403]
+    assert not Operation.objects.exists()
+
+
+def test_who_may_do_every_verb_is_told_what_there_is(operator):
+    answer = ask(visitor(operator), "no_such_verb")
+    assert answer.status_code == 400 and answer.json()["errors"][0]["field"] == "verb"
+    answer = visitor(operator).post("/api/v1/operations/", {}, content_type="application/json")
+    assert answer.status_code == 400

@@ -6,21 +6,22 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 from delivery.maintenance.accounting import Account, account
 from kernel import clock
-from kernel.management.arguments import day
+from kernel.management import base
+from kernel.management.arguments import day, short
 
 FIGURES = ("recorded", "delivered", "waiting", "held", "dead", "discarded", "unmatched", "difference")
 
 
-class Command(BaseCommand):
+class Command(base.Command):
     help = "recorded = delivered + waiting + held + dead + discarded + unmatched, for one UTC day of recording."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--day", type=day, help="e.g. 2026-11-29; today if not said")
-        parser.add_argument("--subscriber")
+        parser.add_argument("--subscriber", type=short(0, 100))
         parser.add_argument("--csv", action="store_true")
         parser.add_argument("--json", action="store_true", help="one JSON object")
 

@@ -3,20 +3,21 @@
 import json
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
 
 from delivery.dead_letters import analyze
 from kernel import clock
-from kernel.management.arguments import whole
+from kernel.management import base
+from kernel.management.arguments import short, whole
 
 
-class Command(BaseCommand):
+class Command(base.Command):
     help = "Per endpoint: how many died, the commonest error and code, first, last, mean attempts, and advice."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--hours", type=whole(1, 100_000), default=24)
-        parser.add_argument("--subscriber")
+        parser.add_argument("--subscriber", type=short(0, 100))
         parser.add_argument("--json", action="store_true", help="one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:

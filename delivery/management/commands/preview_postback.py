@@ -4,21 +4,23 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from delivery import previews
 from delivery.models import Endpoint, Event
 from delivery.policy.postback import FieldRefused, TemplateInvalid
+from kernel.management import base
+from kernel.management.arguments import short, whole
 from kernel.network.addresses import AddressRefused
 from kernel.secrets import UndecryptableSecret
 
 
-class Command(BaseCommand):
+class Command(base.Command):
     help = "Render an endpoint's postback for an event. The rendered URL is a secret: mind where you paste it."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("endpoint", type=int)
-        parser.add_argument("event", help="id or uid")
+        parser.add_argument("endpoint", type=whole(1, 2**63 - 1))
+        parser.add_argument("event", type=short(1, 64), help="id or uid")
         parser.add_argument("--json", action="store_true", help="one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -36,9 +38,10 @@ class Command(BaseCommand):
             self.stdout.write(f"Filled by the policy for missing fields: {', '.join(shown.missing_fields)}")
 
     def _event(self, name: str) -> Event:
-        event = Event.objects.filter(uid=name).first()
-        if event is None and name.isdigit():
-            event = Event.objects.filter(pk=int(name)).first()
+        events = Event.objects.defer("payload")  # `envelope_of` reads it where it is short enough
+        event = events.filter(uid=name).first()
+        if event is None and name.isdecimal() and int(name) < 2**63:
+            event = events.filter(pk=int(name)).first()
         if event is None:
             raise CommandError(f"There is no event {name!r}.")
         return event

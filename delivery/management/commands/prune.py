@@ -6,13 +6,14 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 from delivery.maintenance import partitions, retention
 from kernel import clock
+from kernel.management import base
 
 
-class Command(BaseCommand):
+class Command(base.Command):
     help = "Remove old events with their deliveries, attempts and minutes, in bounded chunks."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -5,15 +5,16 @@ import sys
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from delivery.errors import DeliveryError
 from delivery.events import NewEvent, publish
+from kernel.management import base
 from kernel.management.inputs import bounded
 from kernel.parsing import HostileJSON, strict_loads
 
 
-class Command(BaseCommand):
+class Command(base.Command):
     help = "Record an event; it goes to every endpoint of its subscriber that wants its type."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -2,40 +2,36 @@
 
 import json
 import time
-from argparse import ArgumentTypeError
-from datetime import datetime
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.utils import timezone
-from django.utils.dateparse import parse_datetime
+from django.core.management.base import CommandError, CommandParser
 
 from delivery import lifecycle
 from delivery.dead_letters import dead_letters, groups, id_chunks, kept_count, left_out_words, redrivable
-from kernel.management.arguments import short, whole
+from delivery.models import Endpoint
+from delivery.policy.outcomes import Outcome
+from kernel.management import base
+from kernel.management.arguments import moment, short, whole
+
+MAX_REASON = 300  # what the audit trail keeps of it
 
 
-def moment(text: str) -> datetime:
-    value = parse_datetime(text)
-    if value is None:
-        raise ArgumentTypeError(f"{text!r} is no time; write 2026-11-29T13:00:00Z")
-    return value if timezone.is_aware(value) else timezone.make_aware(value)
-
-
-class Command(BaseCommand):
+class Command(base.Command):
     help = "Redrive dead letters: new attempts with the same webhook-id. Name a filter, or --all."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--endpoint", type=whole(1, 2**63 - 1))
         parser.add_argument("--subscriber", type=short(1, 100), help="whose; for the operators' own say --own")
         parser.add_argument("--own", action="store_true", help="of endpoints without a subscriber: the operators' own")
-        parser.add_argument("--outcome", type=short(1, 20), help="e.g. server_error")
+        parser.add_argument(
+            "--outcome", choices=[str(word) for word in Outcome], metavar="WORD", help="e.g. server_error"
+        )
         parser.add_argument("--status-code", type=whole(100, 999))
         parser.add_argument("--group", type=short(1, 32), help="fingerprint of a group")
         parser.add_argument("--since", type=moment, help="died at or after")
         parser.add_argument("--until", type=moment, help="died before")
         parser.add_argument("--all", action="store_true", help="every dead letter there is")
-        parser.add_argument("--reason", default="redriven by command")
+        parser.add_argument("--reason", type=short(0, MAX_REASON), default="redriven by command")
         parser.add_argument("--rate", type=whole(0), default=0, help="at most so many a second; 0: no limit")
         parser.add_argument("--dry-run", action="store_true", help="only count, by cause")
         parser.add_argument("--json", action="store_true", help="one JSON object")
@@ -46,6 +42,8 @@ class Command(BaseCommand):
             if options["subscriber"] is not None:
                 raise CommandError("Say --subscriber or --own, not both.")
             options["subscriber"] = ""
+        if options["endpoint"] and not Endpoint.objects.filter(pk=options["endpoint"]).exists():
+            raise CommandError(f"There is no endpoint {options['endpoint']}.")
         chosen = {name: options[name] for name in names if options[name] is not None}
         if not chosen and not options["all"]:
             raise CommandError("Name a filter (--endpoint, --since, …), or say --all.")

@@ -3,18 +3,19 @@
 import json
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
 
 from delivery.stats import slow_endpoints
-from kernel.management.arguments import whole
+from kernel.management import base
+from kernel.management.arguments import measure, whole
 
 
-class Command(BaseCommand):
+class Command(base.Command):
     help = "Endpoints that get slow before they fail (p95 over 2 s, at least 20 samples)."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--p95-ms", type=float, default=2_000)
+        parser.add_argument("--p95-ms", type=measure, default=2_000)
         parser.add_argument("--samples", type=whole(1), default=20)
         parser.add_argument("--json", action="store_true", help="one JSON object")
 

@@ -4,15 +4,16 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 
 from kernel import audit, clock
 from kernel.auth import Scope, create_key
+from kernel.management import base
 from kernel.management.arguments import short, whole
 
 
-class Command(BaseCommand):
+class Command(base.Command):
     help = "Make an API key and print its token. The token is stored as a hash and cannot be shown again."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -32,6 +33,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         scopes = [scope for text in options["scopes"] for scope in text.split(",") if scope]
+        if not scopes:
+            raise CommandError(f"Name a scope, or 'all': {', '.join(Scope.values)}.")
         if scopes == ["all"]:
             scopes = list(Scope.values)
         with transaction.atomic():

@@ -4,15 +4,14 @@ import json
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from kernel import clock, correlation
+from kernel.management import base
 from tasks.external.reconcile import ReconcileReport, reconcile
 
 SHOWN = 50
 
 
-class Command(BaseCommand):
+class Command(base.Command):
     help = "Compare every open external job with its provider, and repair the differences."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

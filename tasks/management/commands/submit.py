@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import os
 import sys
 from argparse import ArgumentParser
 from contextlib import nullcontext
@@ -9,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.urls import reverse
 
 from kernel import correlation
-from kernel.management.arguments import whole
+from kernel.management import base
+from kernel.management.arguments import measure, whole
 from kernel.management.inputs import bounded
 from tasks import kinds
 from tasks.errors import TaskError
@@ -27,7 +29,8 @@ from tasks.submit import submit_batch
 BAD_INPUT = 2  # exit code: nothing was submitted; 1 says that not everything succeeded
 
 
-class Command(BaseCommand):
+class Command(base.Command):
+    paths = frozenset({"file"})
     help = "Submit a batch of tasks from a CSV or JSON-lines file, or from the results of another batch."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -42,7 +45,7 @@ class Command(BaseCommand):
         parser.add_argument("--reference", default="", help="Your own name for the batch.")
         parser.add_argument("--wait", action="store_true", help="Show progress until the batch is complete.")
         parser.add_argument("--follow", action="store_true", help="Like --wait, and name each task as it ends.")
-        parser.add_argument("--timeout", type=float, metavar="S", help="Stop waiting after so many seconds.")
+        parser.add_argument("--timeout", type=measure, metavar="S", help="Stop waiting after so many seconds.")
         parser.add_argument("--json", action="store_true", help="The last line of the output is one JSON object.")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -64,7 +67,7 @@ class Command(BaseCommand):
                 caller="manage.py",
                 subscriber=subscriber,
                 reference=options["reference"],
-                actor=f"shell:{getpass.getuser()}",
+                actor=f"shell:{_who()}",
                 correlation_id=correlation_id,
             )
         except BadFile as error:
@@ -112,6 +115,13 @@ def _source_batch(pk: int, *, partial: bool) -> Batch:
             returncode=BAD_INPUT,
         )
     return batch
+
+
+def _who() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container runs as a number that has no name
+        return str(os.getuid())
 
 
 def _read(name: str, kind: Kind) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from kernel.auth import create_key
+from kernel.database import spools
 from tasks.models import KeptAnswer, Task
 from tasks.reading import bodies
 from tasks.states import JobState, State
@@ -123,16 +124,16 @@ def test_a_submitted_task_answers_with_its_input_in_no_more_queries_than_before(
 
 @pytest.mark.django_db(transaction=True)
 def test_a_long_result_is_streamed_in_parts_from_a_file_with_its_length(long, monkeypatch):
-    spools = []
+    made = []
     spooled = bodies.spooled
-    monkeypatch.setattr(bodies, "spooled", lambda *args: spools.append(spooled(*args)) or spools[-1])
+    monkeypatch.setattr(bodies, "spooled", lambda *args: made.append(spooled(*args)) or made[-1])
     answer, parts = streamed(long, "result")
     whole = b"".join(parts)
     assert answer.status_code == 200 and json.loads(whole) == LONG
     size = Task.objects.values_list("result_bytes", flat=True).get()
     assert int(answer["Content-Length"]) == len(whole) == size
-    assert max(map(len, parts)) <= bodies.PART_BYTES and len(parts) > size // bodies.PART_BYTES
-    ((spool, _),) = spools
+    assert max(map(len, parts)) <= spools.PART_BYTES and len(parts) > size // spools.PART_BYTES
+    ((spool, _),) = made
     assert spool._rolled and spool.closed  # on disk while it was sent, and gone afterwards
     assert "attachment" in answer["Content-Disposition"] and answer["Content-Type"] == "application/json"
 
@@ -165,7 +166,7 @@ def test_the_database_hands_a_body_out_in_parts_too(long, monkeypatch):
     spool, length = bodies.spooled("result", long.pk)
     with spool:
         assert length == len(spool.read()) == sum(fetched) > 2_000_000
-    assert max(fetched) == bodies.PART_BYTES * bodies.PARTS_AT_ONCE
+    assert max(fetched) == spools.PART_BYTES * spools.PARTS_AT_ONCE
     assert not connection.in_atomic_block
 
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -126,3 +127,11 @@ def test_a_batch_with_nothing_to_chain_is_refused(searches):
     finish(first["id"], State.DEAD_LETTER)
     with pytest.raises(CommandError, match="at least one task"):
         submit("--from-batch", first["id"], "--kind", "email_generation")
+
+
+def test_who_runs_as_a_number_without_a_name_is_recorded_by_it(searches, monkeypatch):
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 4_242_424)
+    submit(searches, "--kind", "map_search")
+    assert Task.objects.first().transitions.get().actor == "shell:4242424"

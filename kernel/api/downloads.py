@@ -6,12 +6,13 @@ from typing import IO
 
 from django.http import StreamingHttpResponse
 
-from tasks.reading import bodies
+from kernel.database.spools import PART_BYTES
 
 
-def download(name: str, pk: int, *, filename: str, content_type: str = "application/json") -> StreamingHttpResponse:
-    """A task's `input` or `result`, or a `kept_answer`, with its Content-Length."""
-    spool, length = bodies.spooled(name, pk)
+def download(
+    spool: IO[bytes], length: int, *, filename: str, content_type: str = "application/json"
+) -> StreamingHttpResponse:
+    """What `kernel.database.spools.spooled` returned, with its Content-Length; the file is closed with the answer."""
     # Asynchronous, because Django collects a synchronous stream whole before it sends it from an ASGI server.
     response = StreamingHttpResponse(_parts(spool), content_type=content_type)
     response.headers["Content-Length"] = str(length)
@@ -21,5 +22,5 @@ def download(name: str, pk: int, *, filename: str, content_type: str = "applicat
 
 
 async def _parts(spool: IO[bytes]) -> AsyncIterator[bytes]:
-    while part := await asyncio.to_thread(spool.read, bodies.PART_BYTES):
+    while part := await asyncio.to_thread(spool.read, PART_BYTES):
         yield part
