@@ -48,6 +48,12 @@ def test_what_is_no_mistake_is_not_tried():
     assert not [change for change in changes if '< "open"' in change or 'is "open"' in change]
 
 
+def test_the_mutants_of_some_changes_are_found_without_all_the_others():
+    wanted = {"return max(0, cap.most - used) -> return max(0, cap.most + used)"}
+    some = mutants_of(SOURCE, wanted)
+    assert wanted <= {mutant.change for mutant in some} < changes_of(SOURCE)
+
+
 def test_every_mutant_is_another_program_that_compiles():
     sources = [mutant.source for mutant in mutants_of(SOURCE)]
     assert len(sources) == len(set(sources)) > 10 and SOURCE not in sources
@@ -61,7 +67,8 @@ def test_every_target_and_its_tests_exist_and_its_equivalents_are_still_mutants(
     assert target.tests and all((ROOT / path).is_file() for path in target.tests)
     assert not (target.pure and target.database)
     if target.equivalent:
-        assert set(target.equivalent) <= changes_of(target.path.read_text(encoding="utf-8"))
+        known = mutants_of(target.path.read_text(encoding="utf-8"), target.equivalent)
+        assert set(target.equivalent) <= {mutant.change for mutant in known}
 
 
 def test_a_mutant_is_seen_by_the_tests_and_no_file_is_touched():

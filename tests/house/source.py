@@ -26,8 +26,17 @@ class Module:
     def first_line(self) -> str:
         return (ast.get_docstring(self.tree) or "").split("\n", 1)[0]
 
+    @functools.cached_property
+    def _nodes(self) -> dict[type[ast.AST], list[ast.AST]]:
+        found: dict[type[ast.AST], list[ast.AST]] = {}
+        for node in ast.walk(self.tree):
+            found.setdefault(type(node), []).append(node)
+        return found
+
     def nodes(self, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
-        return (node for node in ast.walk(self.tree) if isinstance(node, kinds))
+        """Every node of these kinds, kind by kind."""
+        wanted = (kind for kind in self._nodes if issubclass(kind, kinds))
+        return (node for kind in wanted for node in self._nodes[kind])
 
     def strings(self) -> Iterator[ast.Constant]:
         """Every text that is no docstring."""

@@ -49,11 +49,21 @@ def _imported(module: Module) -> dict[str, str]:
 FORBIDDEN = {f"{source}.{name}" for source, names in READS.items() for name in names}
 
 
+def _dotted(node: ast.AST) -> str | None:
+    """`a.b.c`; None where it begins with a call or the like."""
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else None
+
+
 def _readings(module: Module):
     """(word, where) of every use, called or handed on: `default=timezone.now` reads the clock too."""
     names = _imported(module)
     for node in module.nodes(ast.Attribute, ast.Name):
-        words = ast.unparse(node)
+        if (words := _dotted(node)) is None:
+            continue
         first, _, rest = words.partition(".")
         whole = names.get(first, "") + (f".{rest}" if rest else "")
         if whole in FORBIDDEN:

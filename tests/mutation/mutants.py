@@ -9,7 +9,7 @@ of them see them all.
 
 import ast
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import cosmic_ray.plugins
@@ -36,24 +36,40 @@ class Mutant:
     source: str
 
 
-def mutants_of(source: str) -> list[Mutant]:
-    """Every mutant of a module's source that compiles, each once, in the order of the lines."""
+def mutants_of(source: str, changes: Collection[str] | None = None) -> list[Mutant]:
+    """Every mutant of a module's source that compiles, each once, in the order of the lines.
+
+    With `changes` only those in whose lines one of them begins, which costs a tenth.
+    """
     found: dict[str, Mutant] = {}
-    for rule, mutated in (*_by_cosmic_ray(source), *_left_out(source)):
+    for rule, mutated in (*_by_cosmic_ray(source, _lines_of(source, changes)), *_left_out(source)):
         if mutated != source and _compiles(mutated):
             found.setdefault(mutated, Mutant(rule, *_difference(source, mutated), mutated))
     return sorted(found.values(), key=lambda mutant: (mutant.line, mutant.change))
 
 
-def _by_cosmic_ray(source: str) -> Iterator[tuple[str, str]]:
+def _lines_of(source: str, changes: Collection[str] | None) -> set[int]:
+    """The lines, from 1, with which a change may begin; without any named, all."""
+    lines = enumerate(map(str.strip, source.splitlines()), 1)
+    return {
+        number
+        for number, line in lines
+        if changes is None or (line and any(change.startswith(line) for change in changes))
+    }
+
+
+def _by_cosmic_ray(source: str, lines: set[int]) -> Iterator[tuple[str, str]]:
+    nodes = list(ast_nodes(get_ast(source)))
     excepted, of_words = _annotations(source) + _tuning(source), _comparisons_of_words(source)
     for name in sorted(cosmic_ray.plugins.operator_names()):
         operator_class = cosmic_ray.plugins.get_operator(name)
         if operator_class.arguments() or not _is_wanted(name):
             continue
         operator = operator_class()
-        places = [place for node in ast_nodes(get_ast(source)) for place in operator.mutation_positions(node)]
+        places = [place for node in nodes for place in operator.mutation_positions(node)]
         for occurrence, (start, end) in enumerate(places):
+            if lines.isdisjoint(range(start[0], end[0] + 1)):
+                continue
             if _lies_in(excepted, start, end) or source.startswith("*,", _offset(source, start)):
                 continue
             if name.endswith(ORDERINGS) and _lies_in(of_words, start, end):
