@@ -232,7 +232,7 @@ class Provider(ABC):
         return not self.kinds or kind in self.kinds
 
     def lacks(self, kind: str, options: Mapping[str, Any]) -> str:
-        """What the options of account and kind together lack for such work, in words; "" for nothing."""
+        """What account and options lack for such work, and what to do, in a sentence; "" for nothing."""
         return ""
 
     def secrets(self) -> list[str]:

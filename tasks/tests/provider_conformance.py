@@ -40,7 +40,7 @@ class ProviderConformance:
     """Fixtures to give: `provider`, `denied_provider` (wrong key), `dead_provider` (nothing listens); `kind`, `input`;
     `callbacks`: (body, expected updates) as the provider really sends them.
 
-    `bad_input` with `bad_options`: what the provider itself refuses. An adapter that maps its input sends no bad one on,
+    `bad_input` with `bad_options`: what the provider itself refuses. An adapter that maps its input sends no bad one,
     and gives bad options only (a template of what the provider does not take)."""
 
     kind: str
@@ -123,7 +123,7 @@ class ProviderConformance:
         lacking = provider.lacks(self.kind, {})
         if not lacking:
             pytest.skip("needs no option")
-        with pytest.raises(ProviderDenied, match="options") as caught:
+        with pytest.raises(ProviderDenied, match="option") as caught:
             provider.start(self.kind, NewJob(str(uuid.uuid4()), self.input), ProviderCall())
         assert lacking in caught.value.detail
 

@@ -73,14 +73,15 @@ class ApifyProvider(CallingProvider):
 
     def lacks(self, kind: str, options: Mapping[str, Any]) -> str:
         actor = options.get("actor")
-        return "" if isinstance(actor, str) and actor.strip() else "an actor (the option actor, as owner/name)"
+        is_there = isinstance(actor, str) and actor.strip()
+        return "" if is_there else "No actor is chosen: set the option actor of the account, or of the kind's policy."
 
     def greet(self) -> None:
         self.document(Call.POLL, "/v2/users/me")
 
     def start(self, kind: str, job: NewJob, call: ProviderCall) -> StartedJob:
         if lacking := self.lacks(kind, call.options):
-            raise ProviderDenied(f"The options of the account and the kind lack {lacking}.")
+            raise ProviderDenied(lacking)
         actor = part(call.options["actor"].strip().replace("/", "~"))
         said = self.document(
             Call.START,

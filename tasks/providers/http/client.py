@@ -34,7 +34,8 @@ from tasks.states import JobStatus
 SIGNATURES = {"standard_webhooks": "standard_webhooks", "bearer": "shared_token"}
 JOB = "{job_id}"
 NOT_ASKED = "The service cannot be asked: the account's options have no status_url."
-ADDRESS = "its address (base URL: where a job is started by POST)"
+ADDRESS = "its address"
+NO_ADDRESS = "The account has no address: set its base URL to where a job is started by POST."
 
 
 class HttpProvider(CallingProvider):
@@ -74,7 +75,7 @@ class HttpProvider(CallingProvider):
         return path
 
     def lacks(self, kind: str, options: Mapping[str, Any]) -> str:
-        return "" if self.account.base_url else ADDRESS
+        return "" if self.account.base_url else NO_ADDRESS
 
     def missing_credentials(self) -> str:
         if not self.account.base_url:
@@ -83,7 +84,7 @@ class HttpProvider(CallingProvider):
 
     def start(self, kind: str, job: NewJob, call: ProviderCall) -> StartedJob:
         if not self.account.base_url:
-            raise ProviderDenied(f"The account lacks {ADDRESS}.")
+            raise ProviderDenied(NO_ADDRESS)
         given = mapping.given_input(call.options.get("input"), job.input)
         body = {"kind": kind, "reference": job.reference, "input": given, "callback_url": call.webhook_url}
         if self.finds_references:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tasks.providers import mapping, results
+from tasks.providers import mapping, prompts, results
 from tasks.providers.answers import Call
 from tasks.providers.base import (
     BadAnswer,
@@ -23,11 +23,10 @@ from tasks.providers.base import (
 )
 from tasks.providers.calling import CallingProvider, all_pages, part, understood
 from tasks.providers.payloads import readable
-from tasks.providers.prompts import prompt
 from tasks.providers.replicate import payloads
 
 PAGES = 20  # of a hundred predictions each: further back each job is asked for by itself
-WHERE = {"model": "/v1/models/{}/predictions", "deployment": "/v1/deployments/{}/predictions"}
+BY_VERSION = "/v1/predictions"
 
 
 class ReplicateProvider(CallingProvider):
@@ -41,15 +40,21 @@ class ReplicateProvider(CallingProvider):
     default_base_url = "https://api.replicate.com"
     takes_base_url = True
     option_words = {
-        "model": "An official model, as owner/name. This, version or deployment is needed.",
-        "version": "The version of a model, by its 64 digits.",
-        "deployment": "A deployment of yours, as owner/name.",
+        "model": "An official model, as owner/name. There is no default, since it decides the price.",
+        "version": "Instead: the version of a model, by its 64 digits.",
+        "deployment": "Instead: a deployment of yours, as owner/name.",
         "input": "What the model is given, as a template; without one a prompt for our own kinds, else our input as "
         "it is.",
+        "prompt": prompts.OPTION_WORDS["prompt"],
+        "max_tokens": prompts.OPTION_WORDS["max_tokens"],
     }
 
     def lacks(self, kind: str, options: Mapping[str, Any]) -> str:
-        return "" if _place(options) else "a model (one of the options model, version, deployment)"
+        try:
+            _place(options)
+        except ProviderDenied as error:
+            return error.detail
+        return ""
 
     def refusal(self, said: Any) -> tuple[str, str]:
         """RFC 7807: a title and a detail."""
@@ -62,10 +67,8 @@ class ReplicateProvider(CallingProvider):
 
     def start(self, kind: str, job: NewJob, call: ProviderCall) -> StartedJob:
         path = _place(call.options)
-        if not path:
-            raise ProviderDenied(f"The options of the account and the kind lack {self.lacks(kind, call.options)}.")
         body: dict[str, Any] = {"input": _model_input(kind, job.input, call.options)}
-        if path == "/v1/predictions":
+        if path == BY_VERSION:
             body["version"] = call.options["version"].strip()
         if call.webhook_url:
             body |= {"webhook": call.webhook_url, "webhook_events_filter": ["start", "completed"]}
@@ -99,8 +102,7 @@ class ReplicateProvider(CallingProvider):
         read = results.read(answer.content)
         if not isinstance(read.value, Mapping):
             raise BadAnswer("The result cannot be used: the prediction is not an object.", raw=answer.content)
-        made = understood(payloads.output, read.value)
-        return Result(payloads.as_result(made), read.raw, read.note)
+        return _as_result(job, understood(payloads.output, read.value), read)
 
     def cancel(self, job: JobRef) -> ProviderUpdate:
         return understood(payloads.update, self.document(Call.CANCEL, f"{_path(job)}/cancel"))
@@ -113,18 +115,35 @@ def _path(job: JobRef) -> str:
     return f"/v1/predictions/{part(job.job_id)}"
 
 
+def _as_result(job: JobRef, made: Any, read: Result) -> Result:
+    """An object as it is; of our own kinds, what the model wrote; anything else under its own name."""
+    if isinstance(made, Mapping):
+        return Result(dict(made), read.raw, read.note)
+    if job.kind in prompts.KINDS and (written := payloads.written(made)):
+        return prompts.read(job.kind, written)
+    return Result({"output": made}, read.raw, read.note)
+
+
 def _place(options: Mapping[str, Any]) -> str:
-    """Where a prediction of these options is begun; "" where they name no model."""
-    for name, path in WHERE.items():
-        value = options.get(name)
-        if isinstance(value, str) and value.strip():
-            owner, _, called = value.strip().partition("/")
-            return path.format(f"{part(owner)}/{part(called)}") if owner and called else ""
-    version = options.get("version")
-    return "/v1/predictions" if isinstance(version, str) and version.strip() else ""
+    """Where a prediction of these options is begun. Raises ProviderDenied where they name no model."""
+    version, deployment = options.get("version"), options.get("deployment")
+    if isinstance(version, str) and version.strip():
+        return BY_VERSION
+    if isinstance(deployment, str) and deployment.strip():
+        return f"/v1/deployments/{_named(deployment.strip())}/predictions"
+    return f"/v1/models/{_named(prompts.model(options))}/predictions"
+
+
+def _named(value: str) -> str:
+    owner, _, name = value.partition("/")
+    if not owner or not name:
+        raise ProviderDenied(f"The option {value[:60]!r} names no model of Replicate: write it as owner/name.")
+    return f"{part(owner)}/{part(name)}"
 
 
 def _model_input(kind: str, given: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     template = options.get("input")
-    asked = prompt(kind, given) if template is None else ""
-    return {"prompt": asked} if asked else mapping.given_input(template, given)
+    if template is not None or not (kind in prompts.KINDS or options.get("prompt")):
+        return mapping.given_input(template, given)
+    asked = {"prompt": prompts.words(kind, given, options)}
+    return {**asked, "max_tokens": prompts.max_tokens(options)} if options.get("max_tokens") else asked

@@ -5,7 +5,6 @@ from typing import Any
 
 from tasks.providers.base import BadAnswer, Gone, NotThere, ParsedCallback, ProviderUpdate, Unparseable
 from tasks.providers.payloads import callback, moment, needed_id, normal, text, word
-from tasks.providers.prompts import read_object
 from tasks.states import JobStatus
 
 STATUSES = {
@@ -60,14 +59,10 @@ def output(prediction: Mapping[str, Any]) -> Any:
     return made
 
 
-def as_result(made: Any) -> dict[str, Any]:
-    """The output as a result: an object as it is, and one that a language model wrote as text; else beside its name."""
-    if isinstance(made, Mapping):
-        return dict(made)
+def written(made: Any) -> str:
+    """What a language model wrote: a text, or the pieces of one; "" for any other output."""
     pieces = made if isinstance(made, list) else [made]
-    is_text = pieces and all(isinstance(piece, str) for piece in pieces)
-    found = read_object("".join(pieces)) if is_text else None
-    return found if found is not None else {"output": made}
+    return "".join(pieces) if all(isinstance(piece, str) for piece in pieces) else ""
 
 
 def results_of(said: Mapping[str, Any]) -> list[Any]:
