@@ -42,7 +42,7 @@ class Workflow(CallingBack):
         if job is None:
             job = self._begin(asked, way)
             self._by_key[key] = job.id
-        return (200, {"message": "Workflow was started"}) if way == "quiet" else (202, {"job_id": job.id})
+        return (200, {"message": "Workflow was started"}) if way == "quiet" else (201, {"job_id": job.id})
 
     def _begin(self, asked: dict[str, Any], way: str) -> Job:
         kind = kinds.kind_named(str(asked.get("kind") or ""))
