@@ -205,6 +205,7 @@ class Provider(ABC):
     max_batch: int = 1  # most jobs in one start call; 1: it has no batch start
     finds_references: bool = True  # `list_jobs(references=…)` works, so orphaned starts can be adopted
     carries_reference: bool = False  # its callback URL is each job's own, so that it can say whose start it was
+    brings_results: bool = False  # a callback may bring its job's result (`ProviderUpdate.brought`)
     can_be_asked: bool = True  # False: only callbacks speak of its jobs, and the poll leaves them to their deadline
     result_seconds: float | None = None  # how long after its end a result can be fetched; None: for ever
     default_base_url: ClassVar[str] = ""

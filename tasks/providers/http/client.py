@@ -42,6 +42,7 @@ class HttpProvider(CallingProvider):
     adapter = "http"
     title = "n8n or any HTTP service"
     carries_reference = True
+    brings_results = True
     names_a_place = True
     takes_base_url = True
     needs_api_key = False

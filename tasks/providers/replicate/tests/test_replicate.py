@@ -5,18 +5,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from standardwebhooks import Webhook
 
-from kernel import clock
 from tasks.kinds import acceptance
 from tasks.providers.base import BadAnswer, Gone, JobRef, NotThere, ProviderDenied, ProviderUpdate
 from tasks.providers.replicate import ReplicateProvider, payloads
 from tasks.providers.replicate.client import _model_input, _place
 from tasks.states import JobStatus
-from tasks.tests.conftest import SECRET, Sandbox, sandbox, sandbox_process  # noqa: F401
+from tasks.tests.conftest import Sandbox, sandbox, sandbox_process  # noqa: F401
 from tasks.tests.emulated import DEAD, at, begun, changed, expire, finished, fixture
 from tasks.tests.provider_conformance import ProviderConformance
-from webhooks.schemes import SignedCall, verify
 
 BUSINESS = {"business": {"name": "Bar Mleczny", "place": "Łódź"}}
 MODEL = {"model": "meta/meta-llama-3-8b-instruct"}
@@ -194,12 +191,3 @@ def test_our_kinds_are_asked_for_in_words_and_others_with_their_input() -> None:
 def test_a_model_that_is_not_there_is_a_persons_matter(provider: ReplicateProvider) -> None:
     with pytest.raises(ProviderDenied, match="could not be found"):
         begun(provider, "scoring", BUSINESS, model="nobody/knows")
-
-
-def test_its_webhooks_are_those_of_standard_webhooks() -> None:
-    provider = at(DEAD, ReplicateProvider)
-    now = clock.now()
-    signature = Webhook(SECRET).sign("msg_1", now, SUCCEEDED.decode())
-    headers = {"webhook-id": "msg_1", "webhook-timestamp": str(int(now.timestamp())), "webhook-signature": signature}
-    for body, genuine in ((SUCCEEDED, True), (SUCCEEDED + b" ", False)):
-        assert verify(provider.scheme, SignedCall(body, headers), provider.secrets(), now).is_genuine is genuine
