@@ -55,7 +55,6 @@ class ApifyProvider(CallingProvider):
     result_seconds = 7 * 86400.0  # unnamed datasets, on every plan
     default_base_url = "https://api.apify.com"
     takes_base_url = True
-    kept_headers = ("x-apify-webhook-dispatch-id",)
     option_words = {
         "actor": "The actor to run, as owner/name or by its id. Needed.",
         "input": "What the actor is given, as a template; without one, our input as it is, and for map searches what "
