@@ -33,6 +33,7 @@ from tasks.states import JobStatus
 
 SIGNATURES = {"standard_webhooks": "standard_webhooks", "bearer": "shared_token"}
 JOB = "{job_id}"
+ADDRESSES = ("status_url", "result_url", "cancel_url")
 NOT_ASKED = "The service cannot be asked: the account's options have no status_url."
 ADDRESS = "its address"
 NO_ADDRESS = "The account has no address: set its base URL to where a job is started by POST."
@@ -76,7 +77,12 @@ class HttpProvider(CallingProvider):
         return path
 
     def lacks(self, kind: str, options: Mapping[str, Any]) -> str:
-        return "" if self.account.base_url else NO_ADDRESS
+        if not self.account.base_url:
+            return NO_ADDRESS
+        if self.scheme not in SIGNATURES.values():
+            return f"The account's option signature has to be one of {', '.join(SIGNATURES)}."
+        wrong = [name for name in ADDRESSES if JOB not in str(self.account.options.get(name) or JOB)]
+        return f"The account's option {wrong[0]} has no {JOB} in it: whose status would that be?" if wrong else ""
 
     def missing_credentials(self) -> str:
         if not self.account.base_url:

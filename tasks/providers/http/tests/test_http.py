@@ -181,6 +181,19 @@ def test_an_account_without_an_address_is_told_before_anything_is_lost() -> None
         begun(provider, "scoring", BUSINESS)
 
 
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"signature": "rot13"}, "one of standard_webhooks, bearer"),
+        ({"status_url": "https://us.example/jobs"}, "status_url has no {job_id}"),
+        ({"cancel_url": "https://us.example/stop"}, "cancel_url has no {job_id}"),
+    ],
+)
+def test_options_that_cannot_work_are_told(options: dict[str, str], why: str) -> None:
+    assert why in at("https://us.example/start", HttpProvider, **options).lacks("scoring", {})
+    assert at("https://us.example/start", HttpProvider, status_url="https://us/{job_id}").lacks("scoring", {}) == ""
+
+
 def test_a_workflow_that_is_switched_off_is_a_persons_matter(sandbox: Sandbox) -> None:  # noqa: F811
     with pytest.raises(ProviderDenied, match="There is no workflow"):
         begun(service(sandbox.url, "switched-off"), "scoring", BUSINESS)
