@@ -44,6 +44,7 @@ from tasks.engine import execution, lifecycle, unit_of_work
 from tasks.external import fetching, kept, reconcile, starting
 from tasks.kinds import acceptance, file_import
 from tasks.kinds import rows as task_rows
+from tasks.providers import calling
 from tasks.providers.sandbox import client, payloads
 from tasks.reading import bodies, timeline
 from webhooks import inbox, judging, refusals, schemes
@@ -198,9 +199,9 @@ SECTIONS: tuple[Section, ...] = (
     Section(
         "Calls to providers",
         (
-            Limit("a call of the sandbox, through its last byte", time(client.CALL_SECONDS), "`timeout`, tried again by its own rule"),
-            Limit("ids asked about in one call", count(client.IDS_PER_CALL), "further calls"),
-            Limit("pages of a list, each", f"{client.MAX_PAGES:,} of {client.PAGE:,} rows", "a bad answer"),
+            Limit("a call, through its last byte", time(calling.CALL_SECONDS), "`timeout`, tried again by its own rule"),
+            Limit("ids asked about in one call of the sandbox", count(client.IDS_PER_CALL), "further calls"),
+            Limit("pages of a list, each", f"{calling.MAX_PAGES:,} of {client.PAGE:,} rows", "a bad answer"),
             Limit("start calls of one round", time(starting.CALL_BUDGET_SECONDS), "the next round"),
             Limit("a job's result that is not there", time(fetching.GRACE), "the attempt fails: `result_lost`"),
             Limit("bad answers in a row for a result", count(fetching.BAD_ANSWERS), "the attempt fails: `result_rejected`"),

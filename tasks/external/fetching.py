@@ -8,8 +8,8 @@ payload.
 """
 
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -84,7 +84,14 @@ def claim(kind: str, limit: int, now: datetime) -> list[Fetch]:
         Task.objects.filter(pk__in=ids).update(fetch_count=F("fetch_count") + 1, **lease)
         jobs = {job.task_id: job for job in ExternalJob.objects.filter(task_id__in=ids).order_by("pk")}
         at = {name: accounts.get(name) for name in {job.provider for job in jobs.values()}}
-    return [_fetch(task, jobs[task.pk], at[jobs[task.pk].provider], token) for task in tasks]
+        brought = _brought(jobs.values(), at)
+    return [_fetch(task, jobs[task.pk], at[jobs[task.pk].provider], token, brought) for task in tasks]
+
+
+def _brought(jobs: Iterable[ExternalJob], at: Mapping[str, Provider | None]) -> dict[int, bytes]:
+    """Of jobs whose callback may have brought the result; costs no query where no account takes results so."""
+    taking = [job for job in jobs if (provider := at[job.provider]) is not None and provider.brings_results]
+    return kept.brought(taking) if taking else {}
 
 
 def next_due(kind: str) -> datetime | None:
@@ -93,8 +100,10 @@ def next_due(kind: str) -> datetime | None:
     return waiting.order_by("next_attempt_at").values_list("next_attempt_at", flat=True).first()
 
 
-def _fetch(task: Task, job: ExternalJob, provider: Provider | None, token: uuid.UUID) -> Fetch:
-    job_ref = ref_of(job, task.kind)
+def _fetch(
+    task: Task, job: ExternalJob, provider: Provider | None, token: uuid.UUID, brought: Mapping[int, bytes]
+) -> Fetch:
+    job_ref = replace(ref_of(job, task.kind), brought=brought.get(job.pk))
     return Fetch(task.pk, token, task.kind, task.input, task.correlation_id, job.provider, provider, job_ref)
 
 
@@ -136,7 +145,7 @@ def _judge(unit: UnitOfWork, task: Task, job: ExternalJob, fetch: Fetch, fetched
     problem = _problem(fetch, fetched.result)
     if problem or fetched.note:
         kept.keep(job, fetched.raw, " ".join(words for words in (problem, fetched.note) if words))
-    elif task.error_code == BadAnswer.code:
+    elif task.error_code == BadAnswer.code or fetch.job.brought is not None:
         kept.drop(job)  # a page of something in between, as it turns out
     if not problem:
         lifecycle.succeed(unit, task, fetched.result, detail=fetched.note)

@@ -62,6 +62,8 @@ def reconcile(now: datetime, *, dry_run: bool = False, force: bool = False) -> R
         if provider is None:
             report.unreachable[name] = "not configured"
             continue
+        if not provider.can_be_asked:
+            continue  # only its callbacks tell; an attempt's deadline ends what they forget
         look = partial(_round, provider, now, report, dry_run=dry_run, everything=force or dry_run)
         if not steps.guarded(f"tasks: poll of {name}", look):
             report.unreachable[name] = "poll_broke"

@@ -11,6 +11,7 @@ from typing import Any
 
 from tasks.engine import clock, lifecycle
 from tasks.engine.unit_of_work import UnitOfWork
+from tasks.external import kept
 from tasks.models import ExternalJob, Task
 from tasks.providers.base import ProviderUpdate
 from tasks.states import Cause, JobState, JobStatus, Reason, State
@@ -156,6 +157,8 @@ def _ended(unit: UnitOfWork, job: ExternalJob, update: ProviderUpdate, state: Jo
 
 def _completed(unit: UnitOfWork, task: Task, job: ExternalJob, update: ProviderUpdate) -> tuple[str, str | None]:
     detail = _ended(unit, job, update, JobState.SUCCEEDED)
+    if update.brought is not None:
+        kept.keep(job, update.brought, kept.BROUGHT)
     lifecycle.upstream_completed(unit, task, detail=detail)
     return ACCEPTED, None
 

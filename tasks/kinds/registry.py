@@ -110,12 +110,19 @@ def provider_for(policy: KindPolicy) -> Provider | None:
     return accounts.for_kind(policy)
 
 
+def require_options(kind: Kind, policy: KindPolicy, provider: Provider) -> None:
+    """Refuse work whose start could only be refused. Raises NoProvider with what to do."""
+    if words := provider.lacks(kind.name, {**provider.account.options, **policy.options}):
+        raise NoProvider(f"{kind.title} cannot be done at the account {provider.name!r}. {words} Nothing was stored.")
+
+
 def require_provider(kind: Kind, policy: KindPolicy) -> None:
     """Refuse work that nobody could carry out. Raises NoProvider with what to do."""
     if not kind.is_external:
         return
     provider = provider_for(policy)
     if provider is not None and provider.does(kind.name):
+        require_options(kind, policy, provider)
         return
     if provider is not None:
         raise NoProvider(

@@ -108,13 +108,15 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class JobRef:
-    """One of our jobs, as its provider and we know it. `options` are those it was started with."""
+    """One of our jobs, as its provider and we know it. `options` are those it was started with; `brought` is the
+    callback that brought its result, where its adapter takes results so."""
 
     job_id: str
     kind: str = ""
     item_key: str = ""
     batch_id: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    brought: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,7 @@ class ProviderUpdate:
     reference: str = ""  # our start token, where the callback's URL or the provider's own words carry it
     means_all_items: bool = False  # said of the provider's job as a whole: of each of our tasks that share it
     is_permanent: bool = False  # of a failure: the same input would fail again, so no new job is paid for
+    brought: bytes | None = field(default=None, repr=False)  # the callback itself, where it brings the result along
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +200,13 @@ class Provider(ABC):
 
     adapter: ClassVar[str]  # its name in rows, URLs and commands: small letters, digits, underscores
     title: ClassVar[str] = ""
-    scheme: ClassVar[str] = "standard_webhooks"  # the name of the signature scheme in `webhooks`
+    scheme: str = "standard_webhooks"  # the name of the signature scheme in `webhooks`
     kinds: frozenset[str] = frozenset()  # what it can do; empty: whatever kind is set to it
     max_batch: int = 1  # most jobs in one start call; 1: it has no batch start
     finds_references: bool = True  # `list_jobs(references=…)` works, so orphaned starts can be adopted
     carries_reference: bool = False  # its callback URL is each job's own, so that it can say whose start it was
+    brings_results: bool = False  # a callback may bring its job's result (`ProviderUpdate.brought`)
+    can_be_asked: bool = True  # False: only callbacks speak of its jobs, and the poll leaves them to their deadline
     result_seconds: float | None = None  # how long after its end a result can be fetched; None: for ever
     default_base_url: ClassVar[str] = ""
     takes_base_url: ClassVar[bool] = False  # whether an account may lie at another address
@@ -226,6 +231,10 @@ class Provider(ABC):
     def does(self, kind: str) -> bool:
         """Whether work of this kind can go there."""
         return not self.kinds or kind in self.kinds
+
+    def lacks(self, kind: str, options: Mapping[str, Any]) -> str:
+        """What account and options lack for such work, and what to do, in a sentence; "" for nothing."""
+        return ""
 
     def secrets(self) -> list[str]:
         """Secrets its webhooks are signed with: the current one first, then those still accepted.

@@ -1,9 +1,11 @@
 """Fixtures: the real sandbox process behind the real adapter, and rows in any state."""
 
+import atexit
+import functools
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -44,16 +46,22 @@ class Sandbox:
         self.faults(min_ms=0, max_ms=20)
 
 
-@pytest.fixture(scope="session")
-def sandbox_process() -> Iterator[Sandbox]:
+@functools.cache
+def _running() -> Sandbox:
+    """One for all folders that take this fixture in: each would start its own otherwise."""
     env = {**os.environ, "SANDBOX_PROVIDER_KEY": KEY, "SANDBOX_WEBHOOK_SECRET": SECRET}
     command = [sys.executable, "-m", "sandbox", "--provider-only", "--provider-port", "0"]
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        url = next(word.removeprefix("provider=") for word in line.split() if word.startswith("provider="))
-        yield Sandbox(url)
-        process.terminate()
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+    atexit.register(process.terminate)
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    url = next(word.removeprefix("provider=") for word in line.split() if word.startswith("provider="))
+    return Sandbox(url)
+
+
+@pytest.fixture(scope="session")
+def sandbox_process() -> Sandbox:
+    return _running()
 
 
 @pytest.fixture

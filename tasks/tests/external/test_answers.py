@@ -13,7 +13,7 @@ from tasks.engine import clock, lifecycle
 from tasks.external import adoption, fetching, starting
 from tasks.external.reconcile import time_out
 from tasks.models import ExternalJob, KeptAnswer, ProviderAccount, Task
-from tasks.providers.sandbox import client
+from tasks.providers import calling
 from tasks.states import Cause, JobState, State
 from tasks.submit import submit, submit_batch
 from tasks.tests import drive
@@ -138,7 +138,7 @@ def test_a_start_that_may_have_been_obeyed_is_looked_for_and_its_kind_is_held(pr
 
 def test_a_start_that_hangs_is_looked_for_and_its_kind_is_held(sandbox: Any, monkeypatch: Any) -> None:
     sandbox.faults(start_timeout=1.0, hang_ms=3000)
-    monkeypatch.setattr(client, "CALL_SECONDS", 0.3)
+    monkeypatch.setattr(calling, "CALL_SECONDS", 0.3)
     task = submit("scoring", SCORE, caller="t")
     started()
     task.refresh_from_db()
@@ -317,8 +317,8 @@ def test_a_result_that_the_kind_refuses_can_be_looked_at(provider: Any, finished
 def test_a_result_that_is_too_large_is_told_as_that_and_asked_for_once(
     provider: Any, finished: Task, monkeypatch: Any
 ) -> None:
-    small = functools.partial(client.provider_session, max_body_bytes=1000)
-    monkeypatch.setattr(client, "provider_session", small)
+    small = functools.partial(calling.provider_session, max_body_bytes=1000)
+    monkeypatch.setattr(calling, "provider_session", small)
     provider.answer(RESULT, b'{"x": "' + b"y" * 2000 + b'"}')
     task = fetched(finished, 5)
     assert (task.state, task.error_code, task.attempt_count) == (State.DEAD_LETTER, "result_too_large", 1)
