@@ -234,6 +234,23 @@ class Provider(ABC):
         """
         return list(self.account.secrets)
 
+    def renewed_secrets(self) -> list[str]:
+        """What the provider says now, because no secret fits a signature; nothing where they are not the provider's to
+        give. Anybody can make us ask, so an adapter asks seldom and hands out what it has in between."""
+        return []
+
+    @property
+    def verify_token(self) -> str:
+        """What a provider shows that asks whether an address is ours before it sends anything (`hub.verify_token`)."""
+        value = self.account.options.get("verify_token")
+        return value if isinstance(value, str) else ""
+
+    @property
+    def callback_networks(self) -> tuple[str, ...]:
+        """From where alone its webhooks may come, beside their signature; empty: from anywhere."""
+        value = self.account.options.get("callback_networks") or ()
+        return tuple(map(str, value)) if isinstance(value, list | tuple) else (str(value),)
+
     @abstractmethod
     def start(self, kind: str, job: NewJob, call: ProviderCall) -> StartedJob:
         """Start one job."""
