@@ -13,13 +13,14 @@ ProviderError ─┬─ ProviderRejected     understood and refused for good
                ├─ NotThere             no such job, or not ready yet
                │    └─ Gone            there no longer, and never again
                ├─ BadAnswer            an answer that cannot be read or stored; `raw` is what came
-               └─ AnswerTooLarge       more than we take
+               ├─ AnswerTooLarge       more than we take
+               └─ ItemFailed           one item of a shared job came to nothing; its neighbours did not
 
 Which status code is which of these is `tasks.providers.answers`; how a result is read, `tasks.providers.results`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -84,6 +85,17 @@ class BadAnswer(ProviderError):
 
 class AnswerTooLarge(ProviderError):
     code = "answer_too_large"
+
+
+class ItemFailed(ProviderError):
+    """What the provider says of an item where others have their result. `said` is its own error code."""
+
+    code = "failed_upstream"
+
+    def __init__(self, detail: str, *, said: str = "", is_permanent: bool = False) -> None:
+        super().__init__(detail)
+        self.said = said
+        self.is_permanent = is_permanent
 
 
 class Unparseable(ValueError):
@@ -202,6 +214,8 @@ class Provider(ABC):
     max_batch: int = 1  # most jobs in one start call; 1: it has no batch start
     finds_references: bool = True  # `list_jobs(references=…)` works, so orphaned starts can be adopted
     carries_reference: bool = False  # its callback URL is each job's own, so that it can say whose start it was
+    calls_back: bool = True  # False: only the poll learns of an end, and no silence is alarming
+    has_items: bool = False  # one of its jobs may carry many of our tasks; `results` then brings them all
     result_seconds: float | None = None  # how long after its end a result can be fetched; None: for ever
     default_base_url: ClassVar[str] = ""
     takes_base_url: ClassVar[bool] = False  # whether an account may lie at another address
@@ -291,6 +305,14 @@ class Provider(ABC):
 
         Raises NotThere while it is not there, Gone where it never will be, BadAnswer with what came instead.
         """
+
+    def results(self, job: JobRef) -> Iterator[tuple[str, "Result | ProviderError"]]:
+        """Where `has_items`: the results of all items of a finished job, each with its `item_key`, one after the other.
+
+        Fetched once and streamed: never more than an item in memory. An item of its own error is handed out among the
+        others, `ItemFailed` where the provider says that it came to nothing; what is raised is said of all the rest.
+        """
+        raise NotImplementedError(f"{self.adapter} has no shared jobs")
 
     @abstractmethod
     def cancel(self, job: JobRef) -> ProviderUpdate:
