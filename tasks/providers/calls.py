@@ -83,9 +83,7 @@ class Caller:
         except CallFailed as error:
             raise answers.failed(error, Call.RESULT) from error
 
-    def _problem(
-        self, status: int, headers: Mapping[str, str], body: bytes, purpose: Call
-    ) -> ProviderError | None:
+    def _problem(self, status: int, headers: Mapping[str, str], body: bytes, purpose: Call) -> ProviderError | None:
         if 200 <= status < 300:
             return None
         said = self._said(body)

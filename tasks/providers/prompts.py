@@ -1,7 +1,8 @@
 """What a language model is asked for each kind, and how its answer is read. Pure.
 
-The kind's words can be replaced by the option `prompt`, in which `$input` stands for the task's input as JSON. The input is
-a stranger's text: it may say anything to the model, so what comes back is judged by the kind's rules like any result.
+The kind's words can be replaced by the option `prompt`, in which `$input` stands for the task's input as JSON. The
+input is a stranger's text and may say anything to the model, so what comes back is judged by the kind's rules like any
+result.
 """
 
 import json
@@ -41,13 +42,13 @@ def _object(**properties: Any) -> dict[str, Any]:
 
 PROMPTS: dict[str, Prompt] = {
     "email_generation": Prompt(
-        "Write a first e-mail to the business below, in its tone and language. Leave no placeholder unfilled and invent no "
-        'facts. Answer with one JSON object and nothing else: {"subject": one line, "body": plain text}.\n\n$input',
+        "Write a first e-mail to the business below, in its tone and language. Leave no placeholder unfilled and "
+        'invent no facts. Answer with one JSON object and nothing else: {"subject": one line, "body": plain text}.\n\n$input',
         _object(subject={"type": "string"}, body={"type": "string"}),
     ),
     "scoring": Prompt(
-        "Judge how promising the business below is as a customer, with its e-mail where there is one. Answer with one JSON "
-        'object and nothing else: {"score": a number from 0 to 100, "reasons": a list of short texts}.\n\n$input',
+        "Judge how promising the business below is as a customer, with its e-mail where there is one. Answer with one "
+        'JSON object and nothing else: {"score": a number from 0 to 100, "reasons": a list of short texts}.\n\n$input',
         _object(score={"type": "number"}, reasons={"type": "array", "items": {"type": "string"}}),
     ),
 }

@@ -1,7 +1,7 @@
 """fal's scheme: Ed25519 over request id, user id, time and the hash of the body; its public keys are a JWKS.
 
-The keys come as the adapter's `secrets`, which asks fal for them. No header names a key, so each is tried. The signed id
-is the job's and not the event's, so events are told apart by their content.
+The keys come as the adapter's `secrets`, which asks fal for them. No header names a key, so each is tried. The signed
+id is the job's and not the event's, so events are told apart by their content.
 """
 
 import binascii

@@ -1,6 +1,6 @@
 """Standard Webhooks (https://www.standardwebhooks.com, and Svix, its older name): `v1` HMAC-SHA256, `v1a` Ed25519.
 
-Both sign `id.timestamp.body`. A sender may sign with several keys at once, and both ways at once; one that fits will do.
+Both sign `id.timestamp.body`. A sender may sign with several keys, and both ways, at once; one that fits will do.
 """
 
 import re

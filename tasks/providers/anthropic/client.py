@@ -1,7 +1,7 @@
 """Message Batches, `POST /v1/messages/batches`. No webhook speaks of them, so the poll does all.
 
-A batch keeps nothing of ours that a listing shows: the custom ids are read with its results, up to a day later. So a start
-whose answer never came cannot be looked for, and waits for a person instead of being paid for twice.
+A batch keeps nothing of ours that a listing shows: the custom ids come with its results, up to a day later. So a
+start whose answer never came cannot be looked for, and waits for a person instead of being paid for twice.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -126,7 +126,7 @@ class AnthropicBatches(Provider):
         raise Gone("The batch's results do not name this item.")
 
     def cancel(self, job: JobRef) -> ProviderUpdate:
-        """Cancels the whole batch; so for one item of several nothing is asked, and the batch's status is the answer."""
+        """Cancels the whole batch; so for one item of several nothing is asked, and its status is the answer."""
         batch = self._batch(job, Call.POLL)
         update = payloads.update(batch)
         if update.status == JobStatus.RUNNING and not (job.item_key and payloads.item_count(batch) > 1):

@@ -1,7 +1,7 @@
 """fal's queue, `https://queue.fal.run/<model>`. The model is part of the address and comes from the options.
 
-Each job has its own callback address (`fal_webhook`). There is no listing, and nothing of ours is kept that could be asked
-for, so a start whose answer never came cannot be looked for; its webhook, which carries our token, tells of it.
+Each job has its own callback address (`fal_webhook`). There is no listing, and nothing of ours is kept that could be
+asked for, so a start whose answer never came cannot be looked for; its webhook, which carries our token, tells of it.
 """
 
 import re
@@ -115,5 +115,7 @@ def _parts(options: Mapping[str, Any]) -> list[str]:
     """The model's path. Raises ProviderDenied: until somebody chooses one, nothing is started and nothing is lost."""
     parts = str(options.get("model") or "").strip().strip("/").split("/")
     if len(parts) < 2 or not all(_MODEL.fullmatch(part) and part.strip(".") for part in parts):
-        raise ProviderDenied("No model is chosen: set the option model, as fal-ai/flux/dev, of the account or the kind.")
+        raise ProviderDenied(
+            "No model is chosen: set the option model, as fal-ai/flux/dev, of the account or the kind."
+        )
     return parts

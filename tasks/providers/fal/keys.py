@@ -1,7 +1,7 @@
 """fal's public keys: a JWKS, fetched through the guarded client and kept for a day at most, as fal asks.
 
-No header of a webhook names a key, so one that fits none may be signed with a new one: the set is then fetched again, and
-because anybody can send such a webhook, once a minute at most.
+No header of a webhook names a key, so one that fits none may be signed with a new one: the set is then fetched again,
+and because anybody can send such a webhook, once a minute at most.
 """
 
 import threading

@@ -21,7 +21,7 @@ from tasks.providers.calls import Said, job_id, text
 from tasks.providers.openai import payloads
 from tasks.states import JobStatus
 
-# Metadata: at most 16 pairs, 512 characters a value. So 15 values of 64 short tokens each, and one pair says whose it is.
+# Metadata: at most 16 pairs, 512 characters a value. So 15 values of 64 short tokens each, and one with their number.
 SHORT = 8  # 48 bits as base64url
 PER_VALUE, VALUES = 64, 15
 MOST_ITEMS = PER_VALUE * VALUES
@@ -34,7 +34,7 @@ ENDS = frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED})
 
 
 def short(reference: str) -> str:
-    """Eight characters that stand for a start token: enough to tell it from all others of a hundred thousand batches."""
+    """Eight characters that stand for a start token: enough to tell it from all others of our batches."""
     try:
         raw = uuid.UUID(reference).bytes[-6:]  # random in every version of them
     except ValueError:

@@ -167,7 +167,7 @@ class OpenAIBatches(Provider):
         raise Gone("The batch ended before this item was carried out: it is in neither of its files.")
 
     def cancel(self, job: JobRef) -> ProviderUpdate:
-        """Cancels the whole batch; so for one item of several nothing is asked, and the batch's status is the answer."""
+        """Cancels the whole batch; so for one item of several nothing is asked, and its status is the answer."""
         batch = self._batch(job, Call.CANCEL)
         update = batch_payloads.update(batch)
         if update.status not in batch_payloads.ENDS and not (job.item_key and batch_payloads.item_count(batch) > 1):
