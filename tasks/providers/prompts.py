@@ -43,7 +43,8 @@ def _object(**properties: Any) -> dict[str, Any]:
 PROMPTS: dict[str, Prompt] = {
     "email_generation": Prompt(
         "Write a first e-mail to the business below, in its tone and language. Leave no placeholder unfilled and "
-        'invent no facts. Answer with one JSON object and nothing else: {"subject": one line, "body": plain text}.\n\n$input',
+        "invent no facts. Answer with one JSON object and nothing else: "
+        '{"subject": one line, "body": plain text}.\n\n$input',
         _object(subject={"type": "string"}, body={"type": "string"}),
     ),
     "scoring": Prompt(
