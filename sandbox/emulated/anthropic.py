@@ -36,7 +36,9 @@ class Anthropic(Emulated):
         self._batches: dict[str, Batch] = {}
 
     def is_allowed(self, request: Request) -> bool:
-        return self.is_key(request.header(b"x-api-key")) and bool(request.header(b"anthropic-version"))
+        """By `x-api-key`, as the documents have it, or as a bearer, as the client of today sends it."""
+        given = self.is_key(request.header(b"x-api-key")) or self.is_key(request.header(b"authorization"), b"Bearer ")
+        return given and bool(request.header(b"anthropic-version"))
 
     def worded(self, no: No) -> dict[str, Any]:
         error = {"type": TYPES.get(no.status, "api_error"), "message": no.message}
