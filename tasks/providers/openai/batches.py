@@ -1,7 +1,7 @@
 """The Batch API: a file of requests is uploaded, then a batch is made of it. Half the price, done within 24 hours.
 
 Only the second step costs anything and can be found again: an upload that broke off started nothing, and is simply made
-anew; the file it may have left is named by nothing and expires. The batch's metadata hold the first letters of each
+anew; the file it may have left is named by nothing and expires. The batch's metadata hold the last letters of each
 item's start token, so that a batch whose answer never came is found by the listing, and never paid for twice.
 """
 
