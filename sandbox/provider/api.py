@@ -229,8 +229,10 @@ class Provider:
 
     def _forget_everything(self) -> None:
         self.hooks.clear()
-        for part in (self.runner, self.store, *self.emulated.values()):
+        for part in (self.runner, self.store):
             part.clear()
+        for emulated in self.emulated.values():
+            emulated.clear()
         for counted in (self.stats, self.faults):
             counted.reset()
 

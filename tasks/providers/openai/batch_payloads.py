@@ -144,9 +144,9 @@ def _outcome(said: Mapping[str, Any], line: bytes, kind: str) -> Result | Provid
         return ItemFailed(text(error.get("message"), 1000) or code, said=code, is_permanent=code not in PASSING)
     if not isinstance(response, Mapping) or not isinstance(response.get("body"), Mapping):
         return BadAnswer("This item has neither a result nor an error.", raw=line)
-    code, body = response.get("status_code"), response["body"]
-    if code != 200:
-        return _refused(code, body)
+    body = response["body"]
+    if response.get("status_code") != 200:
+        return _refused(response.get("status_code"), body)
     try:
         return payloads.result(body, kind)
     except ProviderError as failure:
