@@ -9,7 +9,7 @@ from django.db import connection
 from tasks import accounts
 from tasks.models import ProviderAccount
 from tasks.providers.base import Provider
-from webhooks.schemes import SCHEMES, secret_doubt, secret_fault
+from webhooks.schemes import SCHEMES, callers, secret_doubt, secret_fault
 
 
 def secret_faults() -> dict[str, list[str]]:
@@ -21,10 +21,14 @@ def secret_faults() -> dict[str, list[str]]:
 def _faults_of(provider: Provider) -> list[str]:
     if provider.scheme not in SCHEMES:
         return [f"The adapter of {provider.name} names the signature scheme {provider.scheme!r}, which does not exist."]
+    if words := callers.fault(provider.callback_networks):
+        return [f"{provider.name} cannot be called: {words}."]
     try:
         secrets = list(provider.secrets())
     except Exception as error:  # noqa: BLE001 - an adapter may ask its provider for them
         return [f"The signing secrets of {provider.name} could not be had just now ({type(error).__name__})."]
+    if not secrets and not provider.needs_webhook_secret:
+        return []
     if not secrets:
         return [f"{provider.name} has no signing secret: its webhooks are answered 503 until one is set."]
     return _told(provider, secrets, secret_fault)

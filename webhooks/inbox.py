@@ -16,15 +16,16 @@ from django.db.models import F, Q
 
 from kernel import audit, clock, correlation
 from tasks.states import Reason
-from webhooks import sources
+from webhooks import handshakes, sources
 from webhooks.bodies import BodyRefused, inflate
 from webhooks.errors import CannotReplay
 from webhooks.judging import PATIENCE, NotParseable, Result, judge
 from webhooks.models import OUR_FAULTS, UNREAD, InboundEvent, InboundOutcome, InboundVerdict, Refusal
 from webhooks.refusals import Call, Reply, refusal, refuse
 from webhooks.refusals import count as count_refusal
-from webhooks.schemes import SignedCall, Verification, verify
+from webhooks.schemes import Verification
 from webhooks.sources import Source
+from webhooks.verifying import verified
 
 SWEEP_LIMIT = 200
 KEY_LENGTH = 200  # of the column; an event id that does not fit stands in the keys as its hash
@@ -42,18 +43,21 @@ def receive(
     remote_addr: str | None,
     *,
     token: str = "",
+    url: str = "",
     now: datetime | None = None,
 ) -> Reply:
-    """Take one call in. Header names are lower case; `token` is the URL's. OperationalError without a database."""
+    """Take one call in. Header names are lower case; `token` is that of `url`. OperationalError without a database."""
     now = now or clock.now()
-    call = Call(source, raw, headers, remote_addr)
+    call = Call(source, raw, headers, remote_addr, url)
     try:
         content = _content(raw, headers.get("content-encoding", ""))
     except BodyRefused as refused:
         return refuse(call, InboundVerdict.UNPARSEABLE, refused.reason)
-    verification = _verify(call, content, token, now)
+    verification = verified(call, content, token, now)
     if not verification.is_genuine:
         return _turn_away(call, Refusal(verification.reason))
+    if challenge := handshakes.of_call(source.provider.scheme, content):  # no event, so nothing to keep
+        return Reply(200, {"challenge": challenge})
     event, is_new = _store(call, content, verification)
     if not is_new:
         InboundEvent.objects.filter(pk=event.pk).update(duplicate_count=F("duplicate_count") + 1)
@@ -81,21 +85,6 @@ def _turn_away(call: Call, reason: Refusal) -> Reply:
     except BodyRefused as refused:
         return refuse(call, InboundVerdict.UNPARSEABLE, refused.reason)
     return refuse(call, InboundVerdict.REFUSED, reason)
-
-
-def _verify(call: Call, content: bytes, token: str, now: datetime) -> Verification:
-    """Signed are the bytes as sent; some senders sign first and compress then."""
-    provider = call.source.provider
-    try:
-        secrets = list(provider.secrets())
-    except (InterfaceError, OperationalError):
-        raise
-    except Exception:  # noqa: BLE001 - whatever ails the adapter, the provider must send again; the check says what
-        return Verification(Refusal.SECRETS_UNAVAILABLE.value)
-    verification = verify(provider.scheme, SignedCall(call.raw, call.headers, token), secrets, now)
-    if verification.is_genuine or content is call.raw:
-        return verification
-    return verify(provider.scheme, SignedCall(content, call.headers, token), secrets, now)
 
 
 def _store(call: Call, content: bytes, verification: Verification) -> tuple[InboundEvent, bool]:

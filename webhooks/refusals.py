@@ -31,10 +31,10 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Reply:
-    """What the provider is told."""
+    """What the provider is told; a body that is text goes out as it is."""
 
     status_code: int
-    body: dict[str, Any]
+    body: dict[str, Any] | str
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -46,6 +46,7 @@ class Call:
     raw: bytes
     headers: Mapping[str, str]
     remote_addr: str | None = None
+    url: str = ""  # as the provider called it
 
     def row(self) -> dict[str, Any]:
         """What an event's row keeps of it."""

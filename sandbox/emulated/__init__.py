@@ -1,14 +1,17 @@
 """Real providers' APIs on the sandbox's engine, close enough that their own clients work against them.
 
-Each lies below its name on the provider's port: `/apify/`, `/outscraper/`, `/replicate/`; `/workflow/` is a service of
-one's own, like a workflow of n8n. One module each; nobody else's code.
+Each lies below its name on the provider's port, in a module of its own; `/workflow/` is a service of one's own, like a
+workflow of n8n. Nobody else's code.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sandbox.emulated.anthropic import Anthropic
 from sandbox.emulated.apify import Apify
+from sandbox.emulated.fal import Fal
+from sandbox.emulated.openai import OpenAI
 from sandbox.emulated.outscraper import Outscraper
 from sandbox.emulated.replicate import Replicate
 from sandbox.emulated.workflow import Workflow
@@ -22,6 +25,9 @@ MOUNTED: dict[str, type[Emulated]] = {
     "outscraper": Outscraper,
     "replicate": Replicate,
     "workflow": Workflow,
+    "openai": OpenAI,
+    "anthropic": Anthropic,
+    "fal": Fal,
 }
 
 

@@ -13,13 +13,14 @@ ProviderError ─┬─ ProviderRejected     understood and refused for good
                ├─ NotThere             no such job, or not ready yet
                │    └─ Gone            there no longer, and never again
                ├─ BadAnswer            an answer that cannot be read or stored; `raw` is what came
-               └─ AnswerTooLarge       more than we take
+               ├─ AnswerTooLarge       more than we take
+               └─ ItemFailed           one item of a shared job came to nothing; its neighbours did not
 
 Which status code is which of these is `tasks.providers.answers`; how a result is read, `tasks.providers.results`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -84,6 +85,17 @@ class BadAnswer(ProviderError):
 
 class AnswerTooLarge(ProviderError):
     code = "answer_too_large"
+
+
+class ItemFailed(ProviderError):
+    """What the provider says of an item where others have their result. `said` is its own error code."""
+
+    code = "failed_upstream"
+
+    def __init__(self, detail: str, *, said: str = "", is_permanent: bool = False) -> None:
+        super().__init__(detail)
+        self.said = said
+        self.is_permanent = is_permanent
 
 
 class Unparseable(ValueError):
@@ -207,6 +219,8 @@ class Provider(ABC):
     carries_reference: bool = False  # its callback URL is each job's own, so that it can say whose start it was
     brings_results: bool = False  # a callback may bring its job's result (`ProviderUpdate.brought`)
     can_be_asked: bool = True  # False: only callbacks speak of its jobs, and the poll leaves them to their deadline
+    calls_back: bool = True  # False: only the poll learns of an end, and no silence is alarming
+    has_items: bool = False  # one of its jobs may carry many of our tasks; `results` then brings them all
     result_seconds: float | None = None  # how long after its end a result can be fetched; None: for ever
     default_base_url: ClassVar[str] = ""
     takes_base_url: ClassVar[bool] = False  # whether an account may lie at another address
@@ -242,6 +256,23 @@ class Provider(ABC):
         None, or any error: they cannot be had just now, and the provider is asked to send its webhook again.
         """
         return list(self.account.secrets)
+
+    def renewed_secrets(self) -> list[str]:
+        """What the provider says now, because no secret fits a signature; nothing where they are not the provider's to
+        give. Anybody can make us ask, so an adapter asks seldom and hands out what it has in between."""
+        return []
+
+    @property
+    def verify_token(self) -> str:
+        """What a provider shows that asks whether an address is ours before it sends anything (`hub.verify_token`)."""
+        value = self.account.options.get("verify_token")
+        return value if isinstance(value, str) else ""
+
+    @property
+    def callback_networks(self) -> tuple[str, ...]:
+        """From where alone its webhooks may come, beside their signature; empty: from anywhere."""
+        value = self.account.options.get("callback_networks") or ()
+        return tuple(map(str, value)) if isinstance(value, list | tuple) else (str(value),)
 
     @abstractmethod
     def start(self, kind: str, job: NewJob, call: ProviderCall) -> StartedJob:
@@ -283,6 +314,14 @@ class Provider(ABC):
 
         Raises NotThere while it is not there, Gone where it never will be, BadAnswer with what came instead.
         """
+
+    def results(self, job: JobRef) -> Iterator[tuple[str, "Result | ProviderError"]]:
+        """Where `has_items`: the results of all items of a finished job, each with its `item_key`, one after the other.
+
+        Fetched once and streamed: never more than an item in memory. An item of its own error is handed out among the
+        others, `ItemFailed` where the provider says that it came to nothing; what is raised is said of all the rest.
+        """
+        raise NotImplementedError(f"{self.adapter} has no shared jobs")
 
     @abstractmethod
     def cancel(self, job: JobRef) -> ProviderUpdate:
