@@ -60,8 +60,8 @@ def _take(request: HttpRequest, first: str, second: str) -> Reply:
         refusals.count(UNSOURCED, Refusal.UNKNOWN_SOURCE)
         return refusals.refusal(404, Refusal.UNKNOWN_SOURCE)
     headers = {name.lower(): value for name, value in request.headers.items()}
-    token = request.GET.get("token", "")
-    return inbox.receive(source, raw, headers, client_address(request), token=token)
+    token, reference = request.GET.get("token", ""), request.GET.get("ref", "")
+    return inbox.receive(source, raw, headers, client_address(request), token=token, reference=reference)
 
 
 def _unavailable() -> dict[str, Any]:

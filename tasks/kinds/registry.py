@@ -114,20 +114,25 @@ def require_provider(kind: Kind, policy: KindPolicy) -> None:
     """Refuse work that nobody could carry out. Raises NoProvider with what to do."""
     if not kind.is_external:
         return
-    provider = provider_for(policy)
-    if provider is not None and provider.does(kind.name):
-        return
-    if provider is not None:
-        raise NoProvider(
-            f"{kind.title} is set to the account {policy.provider!r}, and {provider.title or provider.adapter} does no "
-            f"such work. Choose another account in the kind's policy; nothing was stored."
-        )
     if policy.provider:
+        require_account(kind, policy.provider)
+    elif provider_for(policy) is None:
         raise NoProvider(
-            f"{kind.title} is set to the account {policy.provider!r}, which there is not. "
+            f"No provider account can do {kind.title}. Make one and name it in the kind's policy (see "
+            f"docs/adding-a-provider.md); nothing was stored."
+        )
+
+
+def require_account(kind: Kind, name: str) -> None:
+    """Refuse an account that is not there, or cannot do this kind. Raises NoProvider with what to do."""
+    provider = accounts.get(name)
+    if provider is None:
+        raise NoProvider(
+            f"{kind.title} is set to the account {name!r}, which there is not. "
             f"Make it, or choose another account in the kind's policy; nothing was stored."
         )
-    raise NoProvider(
-        f"No provider account can do {kind.title}. Make one and name it in the kind's policy (see "
-        f"docs/adding-a-provider.md); nothing was stored."
-    )
+    if not provider.does(kind.name):
+        raise NoProvider(
+            f"{kind.title} is set to the account {name!r}, and {provider.title or provider.adapter} does no such work. "
+            f"Choose another account in the kind's policy; nothing was stored."
+        )
