@@ -1,4 +1,4 @@
-"""The alert rules of accounts at job providers: refused, held for long, and starts of which nobody knows what became."""
+"""The alert rules of accounts at job providers: refused, held for long, and starts that were never answered."""
 
 from datetime import datetime, timedelta
 
@@ -24,8 +24,8 @@ def denied(_now: datetime) -> list[Finding]:
             f"{row.name} is not served: its provider refuses our account",
             f"Since {_since(row)}: {row.hold_text or 'it gives no reason.'} Nothing starts there; its tasks wait, and "
             "none fails for it.",
-            "Put a valid key in the account, or settle what the provider asks for (payment, a block). Then press Resume "
-            "on the account.",
+            "Put a valid key in the account, or settle what the provider asks for (payment, a block). Then press "
+            "Resume on the account.",
             _page(row),
             row.failure_count,
         )
@@ -43,10 +43,10 @@ def held(now: datetime) -> list[Finding]:
             "account_held",
             f"account:{row.name}",
             f"{row.name} takes no work: {row.hold_reason.replace('_', ' ')}",
-            f"Since {_since(row)}, {row.failure_count:,} calls in a row. Last: {row.hold_text or 'no words.'} It is tried "
-            "again by itself; its tasks wait, and none fails for it.",
-            "See at the provider whether it is up, and whether our limits there fit. Lower the account's starts a minute "
-            "where it says that they are too many; Resume on the account tries at once.",
+            f"Since {_since(row)}, {row.failure_count:,} calls in a row. Last: {row.hold_text or 'no words.'} It is "
+            "tried again by itself; its tasks wait, and none fails for it.",
+            "See at the provider whether it is up, and whether our limits there fit. Lower the account's starts a "
+            "minute where it says that they are too many; Resume on the account tries at once.",
             _page(row),
             row.failure_count,
         )
@@ -64,8 +64,8 @@ def starts_unanswered(_now: datetime) -> list[Finding]:
             f"{'was' if row['starts'] == 1 else 'were'} never answered",
             f"The first at {row['since']:%Y-%m-%d %H:%M:%S} UTC. Whether the provider took them nobody knows, and it "
             "cannot be asked. Made again by itself the work could be paid for twice, so the tasks wait.",
-            "Look at the provider. Where the job is there, press “It is this job” on the task and give its id; where it "
-            "is not, press “Start again”, for many in the list.",
+            "Look at the provider. Where the job is there, press “It is this job” on the task and give its id; where "
+            "it is not, press “Start again”, for many in the list.",
             f"{reverse('admin:tasks_task_changelist')}?start=unanswered",
             row["starts"],
         )

@@ -1,4 +1,4 @@
-"""Starts of which nobody knows whether they began anything: their answer never came, and their provider cannot be asked.
+"""Starts of which nobody knows whether they began anything: no answer came, and their provider cannot be asked.
 
 Unknown is not no. Made again by itself, such work could be done and paid for twice, so the task waits: for a callback
 that names the start (`tasks.external.references`), or for a person, who says which job it is or has it started again.

@@ -93,9 +93,9 @@ def _running(job: ExternalJob | None) -> str:
 
 def _unanswered(job: ExternalJob) -> str:
     return (
-        f"Nobody knows whether {job.provider} took its start of {moment(job.created_at)} (token {job.start_token}). Look "
-        "there: if the job is there, press “It is this job” and give its id; if it is not, press “Start again”. A callback "
-        "that names the token takes it on by itself."
+        f"Nobody knows whether {job.provider} took its start of {moment(job.created_at)} (token {job.start_token}). "
+        "Look there: if the job is there, press “It is this job” and give its id; if it is not, press “Start again”. "
+        "A callback that names the token takes it on by itself."
     )
 
 

@@ -24,7 +24,8 @@ def main() -> None:
         if not child:
             die(line.strip())
             os._exit(0)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from tasks.engine import clock
 from tasks.external import adoption, apply, apply_many, starting
 from tasks.models import ExternalJob, ProviderAccount, Task
 from tasks.providers.base import ProviderUpdate, StartedJob
 from tasks.providers.sandbox import SandboxProvider
-from tasks.engine import clock
 from tasks.states import Cause, JobState, JobStatus, State
 from tasks.submit import submit
 from tasks.tests import drive
