@@ -80,7 +80,7 @@ def _ask(orphan: ExternalJob, job_id: str, item_key: str) -> ProviderUpdate:
         ) from None
     except ProviderError as error:
         raise NotAdopted(
-            f"{orphan.provider} did not say whether there is such a job: {error.detail} Nothing was done. Try again later."
+            f"{orphan.provider} did not say whether it has this job: {error.detail} Nothing was done. Try again later."
         ) from None
 
 

@@ -53,9 +53,7 @@ def test_sweep_and_replay_have_it_too(post, starting):
     assert [row["reason"] for row in results] == ["duplicate_completed"]
 
 
-@pytest.mark.parametrize(
-    "reference", ["x", "%F0%9F%92%A9", "1" * 3000, "..%2F..", "{}", str(uuid.uuid4()), "%ff%fe"]
-)
+@pytest.mark.parametrize("reference", ["x", "%F0%9F%92%A9", "1" * 3000, "..%2F..", "{}", str(uuid.uuid4()), "%ff%fe"])
 def test_a_reference_that_is_none_of_ours_is_kept_apart_and_breaks_nothing(post, starting, reference):
     answer = post(DONE, path=named(reference))
     assert answer.status_code == 200
@@ -93,7 +91,7 @@ def test_a_known_job_is_judged_by_its_id_whatever_the_url_says(post, running):
     assert task.state == State.FETCHING
 
 
-def test_one_body_for_two_starts_is_two_events_where_only_the_body_tells_them_apart(post, starting, running, monkeypatch):
+def test_one_body_for_two_starts_is_two_events_where_no_id_tells_them_apart(post, starting, running, monkeypatch):
     """And a reference that is none of ours makes no event new."""
     monkeypatch.setattr(inbox, "verify", lambda *_: inbox.Verification(""))  # signed, but no id of the event
     other = running("", state=JobState.SUBMITTING)
