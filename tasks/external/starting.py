@@ -15,10 +15,10 @@ from itertools import groupby
 import structlog
 from django.conf import settings
 
-from kernel import correlation, faults
+from kernel import correlation
 from tasks import accounts, kinds
 from tasks.accounts import limits as account_limits
-from tasks.engine import lifecycle, limits, wake
+from tasks.engine import faults, lifecycle, limits, wake
 from tasks.engine.unit_of_work import UnitOfWork
 from tasks.models import ExternalJob, KindPolicy, ProviderAccount, Task
 from tasks.providers.base import (

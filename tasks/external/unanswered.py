@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 import structlog
 
 from kernel import audit
-from tasks import accounts
 from tasks.engine import clock, lifecycle, wake
 from tasks.engine.unit_of_work import UnitOfWork
 from tasks.models import ExternalJob, KindPolicy, Task
@@ -143,9 +142,3 @@ def _given_up(ids: Iterable[int], words: str, cause: Cause, now: datetime, actor
 
 def is_waiting(job: ExternalJob | None) -> bool:
     return job is not None and job.state == JobState.SUBMITTING and job.unanswered_at is not None
-
-
-def is_askable(name: str) -> bool:
-    """Whether the account's provider can say which job a start has begun."""
-    provider = accounts.get(name)
-    return provider is not None and provider.finds_references

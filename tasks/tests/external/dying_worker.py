@@ -12,7 +12,7 @@ def main() -> None:
     import django
 
     django.setup()
-    from kernel import faults
+    from tasks.engine import faults
     from tasks.tests import drive
 
     def die(point: str) -> None:

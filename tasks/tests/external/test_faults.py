@@ -12,8 +12,7 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from kernel import faults
-from tasks.engine import clock
+from tasks.engine import clock, faults
 from tasks.external import adoption, unanswered
 from tasks.models import ExternalJob, Task
 from tasks.providers.sandbox import SandboxProvider
