@@ -272,6 +272,8 @@ def settle_one(unit: UnitOfWork, task: Task, job: ExternalJob, outcome: StartOut
             unanswered_at=None,
         )
         unit.amend(task, lease_token=None, leased_until=None, rescue_count=0, error_code="", error_text="")
+        if task.deadline_at is not None and task.deadline_at <= unit.now:  # named late: its time begins anew
+            unit.amend(task, deadline_at=unit.now + (task.deadline_at - job.created_at))
     elif isinstance(outcome, OutcomeUnknown):
         unit.job(job, next_poll_at=unit.now + AFTER_UNKNOWN, error_text=outcome.detail)
         # Without its lease: the caller is alive and has said what it knows, so this will be no rescue.

@@ -5,8 +5,14 @@ import uuid
 import pytest
 from django.utils import timezone
 
+from tasks.engine import clock
+from tasks.external import starting as starts
 from tasks.models import ExternalJob, ProviderAccount
+from tasks.providers.sandbox import SandboxProvider, client
 from tasks.states import JobState, State
+from tasks.submit import submit
+from tasks.tests import drive
+from tasks.tests.conftest import sandbox, sandbox_process  # noqa: F401 - fixtures
 from webhooks import inbox
 from webhooks.models import InboundEvent
 
@@ -100,3 +106,25 @@ def test_one_body_for_two_starts_is_two_events_where_no_id_tells_them_apart(post
     post(DONE, path=named(uuid.uuid4()))
     post(DONE)
     assert list(InboundEvent.objects.order_by("pk").values_list("duplicate_count", flat=True)) == [1, 0, 1]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_start_that_was_obeyed_and_never_answered_goes_on_by_the_providers_own_callback(
+    live_server,
+    sandbox,  # noqa: F811
+    settings,
+    monkeypatch,
+):
+    """A real provider that cannot be asked, hangs on the start, and calls back when it is done."""
+    settings.PUBLIC_BASE_URL = live_server.url
+    for name, value in (("finds_references", False), ("carries_reference", True)):
+        monkeypatch.setattr(SandboxProvider, name, value)
+    sandbox.faults(start_timeout=1.0, hang_ms=3000)
+    monkeypatch.setattr(client, "CALL_SECONDS", 0.3)
+    task = submit("scoring", {"business": {"name": "Bar"}}, caller="t")
+    (start,) = starts.claim("scoring", 1, clock.now())
+    starts.settle(start, starts.call(start), clock.now())
+    drive.until_true(lambda: InboundEvent.objects.exclude(outcome="").exists())
+    task.refresh_from_db()
+    assert (task.state, task.attempt_count, sandbox.stats()["jobs"]) == (State.FETCHING, 1, 1)
+    assert task.transitions.filter(reason="adopted", cause="webhook").count() == 1

@@ -10,6 +10,7 @@ from kernel.models import AuditEntry
 from tasks.engine import clock
 from tasks.errors import NotAdopted
 from tasks.external import naming
+from tasks.external.reconcile import time_out
 from tasks.models import ExternalJob, Task
 from tasks.states import JobState, State
 from tasks.tests import drive
@@ -47,6 +48,17 @@ def test_what_the_provider_says_of_it_is_applied_at_once(sandbox: Sandbox, waiti
     assert naming.adopt(waiting.pk, job_id, **BY) == "completed"
     waiting.refresh_from_db()
     assert waiting.state == State.FETCHING
+
+
+def test_a_job_that_is_named_when_its_attempts_time_is_over_has_that_time_anew(sandbox: Sandbox, waiting: Task) -> None:
+    sandbox.faults(min_ms=60_000, max_ms=60_000)
+    now = clock.now()
+    ExternalJob.objects.update(created_at=now - timedelta(hours=3))
+    Task.objects.update(deadline_at=now - timedelta(hours=2))
+    naming.adopt(waiting.pk, start_elsewhere("x"), **BY)
+    waiting.refresh_from_db()
+    assert waiting.deadline_at is not None and waiting.deadline_at >= now + timedelta(hours=1)
+    assert time_out(clock.now()) == 0 and waiting.state == State.RUNNING
 
 
 def refused(task: Task, job_id: str) -> str:
