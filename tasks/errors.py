@@ -6,6 +6,7 @@ TaskError ─┬─ UnknownKind       no such kind
            ├─ NoProvider        the kind needs a job provider and none is set up
            ├─ NotFound          no such task or batch for this caller
            ├─ WrongState        the verb is not allowed in the state the task is in
+           ├─ NotAdopted        the job that a person names cannot be taken for a task's; the words say why
            └─ RunFailed         an internal kind's run failed; `permanent` says whether to try again
 
 Each carries a stable `code` and words that say what to do; nothing here knows HTTP. The provider's side has its own
@@ -46,6 +47,10 @@ class NotFound(TaskError):
 
 class WrongState(TaskError):
     code = "wrong_state"
+
+
+class NotAdopted(TaskError):
+    code = "not_adopted"
 
 
 class RunFailed(TaskError):

@@ -65,6 +65,8 @@ class Reason(models.TextChoices):
     DUPLICATE_COMPLETED = "duplicate_completed", "completed before"
     ALREADY_COMPLETED = "already_completed", "the task is finished"
     INVALID_TRANSITION = "invalid_transition", "would move the task backwards"
+    UNKNOWN_REFERENCE = "unknown_reference", "it names a start that this account never made"
+    REFERENCE_USED = "reference_used", "the start that it names has another job already"
     UNREADABLE_ENTRY = "unreadable_entry", "this entry of the payload cannot be read"
 
 

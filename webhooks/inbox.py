@@ -15,6 +15,7 @@ from django.db import IntegrityError, InterfaceError, OperationalError, connecti
 from django.db.models import F, Q
 
 from kernel import audit, clock, correlation
+from tasks.external import references
 from tasks.states import Reason
 from webhooks import handshakes, sources
 from webhooks.bodies import BodyRefused, inflate
@@ -44,11 +45,13 @@ def receive(
     *,
     token: str = "",
     url: str = "",
+    reference: str = "",
     now: datetime | None = None,
 ) -> Reply:
-    """Take one call in. Header names are lower case; `token` is that of `url`. OperationalError without a database."""
+    """Take one call in. Header names are lower case; `token` and `reference` are of `url`. OperationalError where
+    there is no database."""
     now = now or clock.now()
-    call = Call(source, raw, headers, remote_addr, url)
+    call = Call(source, raw, headers, remote_addr, url, reference)
     try:
         content = _content(raw, headers.get("content-encoding", ""))
     except BodyRefused as refused:
@@ -94,11 +97,19 @@ def _store(call: Call, content: bytes, verification: Verification) -> tuple[Inbo
     under it is a fault of the sender's, or a repetition made anew, and news all the same: it has a row of its own.
     """
     name = verification.event_id
-    event, is_new = _row_of(call, event_key(name) if name else content_key(content))
+    event, is_new = _row_of(call, event_key(name) if name else content_key(_told_apart(call, content)))
     if is_new or not name or _stored_content(event) == content:
         return event, is_new
     log.warning("inbound_id_reused", inbound_event=event.pk, source=event.source)
     return _row_of(call, reused_prefix(name) + content_key(name.encode() + b"." + content), is_id_reused=True)
+
+
+def _told_apart(call: Call, content: bytes) -> bytes:
+    """Two starts may end in the same words: the URL's reference is part of them. Only one that is ours: with any other
+    a call that somebody has seen could be made new without end."""
+    if call.reference and references.is_ours(call.source.provider.name, call.reference):
+        return call.reference.encode() + b"?" + content
+    return content
 
 
 def _row_of(call: Call, key: str, **marks: Any) -> tuple[InboundEvent, bool]:

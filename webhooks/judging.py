@@ -18,7 +18,7 @@ from django.db import InterfaceError, OperationalError, transaction
 from kernel import correlation
 from kernel.parsing import mended
 from tasks import external
-from tasks.external import Applied
+from tasks.external import Applied, references
 from tasks.models import ExternalJob
 from tasks.providers.base import Provider, ProviderUpdate, Unparseable
 from tasks.states import Cause, Reason
@@ -68,6 +68,8 @@ def parse(provider: Provider, content: bytes, headers: dict[str, str]) -> list[P
 
 def storable(update: ProviderUpdate) -> ProviderUpdate:
     """As our rows can hold it, whatever the adapter let through: a text that no row takes would break the others."""
+    if update.reference != mended(update.reference)[: references.LENGTH]:
+        update = replace(update, reference="")  # none that we ever gave
     texts = (update.job_id, update.item_key, update.raw_status, update.error_code, update.error_text, update.problem)
     if all(mended(text) is text for text in texts) and max(len(texts[0]), len(texts[1])) <= ID_LENGTH:
         return update
@@ -75,6 +77,13 @@ def storable(update: ProviderUpdate) -> ProviderUpdate:
         return ProviderUpdate("", problem=f"its job id is longer than {ID_LENGTH} characters, or cannot be stored")
     raw_status, error_code, error_text, problem = map(mended, texts[2:])
     return replace(update, raw_status=raw_status, error_code=error_code, error_text=error_text, problem=problem)
+
+
+def _with_reference(updates: list[ProviderUpdate], reference: str) -> list[ProviderUpdate]:
+    """The URL's reference belongs to the one job that is spoken of; what an update itself carries goes before it."""
+    if not reference or len({update.job_id for update in updates}) != 1:
+        return updates
+    return [update if update.reference else replace(update, reference=reference) for update in updates]
 
 
 def judge(
@@ -85,7 +94,7 @@ def judge(
     A swept event (it has results) repeats only the updates that may still change; `again` repeats all of them.
     Raises `NotParseable`, and Django's OperationalError while the database is away: the event then stays unjudged.
     """
-    updates = parse(provider, content, event.headers)
+    updates = _with_reference(parse(provider, content, event.headers), event.reference)
     known = _concerned(provider.name, updates)
     with correlation.bind(known.correlation_id or event.correlation_id):
         old = event.results if len(event.results) == len(updates) and not again else []
@@ -104,9 +113,13 @@ def judge(
 
 def _concerned(provider: str, updates: Sequence[ProviderUpdate]) -> Concerned:
     ids = list(dict.fromkeys(update.job_id for update in updates if update.job_id))
+    named = references.of(provider, {update.reference for update in updates if update.reference})
+    ours = ExternalJob.objects.filter(provider=provider)
+    groups = [ours.filter(job_id__in=ids[start : start + LOOKUP_CHUNK]) for start in range(0, len(ids), LOOKUP_CHUNK)]
+    if named:
+        groups.append(ours.filter(pk__in=[job.pk for job in named.values()]))
     correlation_id, subscribers = "", set()
-    for start in range(0, len(ids), LOOKUP_CHUNK):
-        jobs = ExternalJob.objects.filter(provider=provider, job_id__in=ids[start : start + LOOKUP_CHUNK])
+    for jobs in groups:
         rows = jobs.values_list("task__subscriber", "task__correlation_id").order_by().distinct()
         for subscriber, journey in rows:
             correlation_id = correlation_id or journey

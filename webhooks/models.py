@@ -78,6 +78,9 @@ class InboundEvent(models.Model):
     )
     outcome = models.CharField(max_length=10, choices=InboundOutcome.choices, blank=True)
     reason = models.CharField(max_length=40, blank=True)
+    reference = models.CharField(
+        max_length=64, blank=True, default="", db_default="", help_text="The start that its URL named."
+    )
     results = models.JSONField(default=list)
     subscribers = ArrayField(
         models.CharField(max_length=100), default=list, blank=True, help_text="Whose tasks it is about."

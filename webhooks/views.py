@@ -70,8 +70,9 @@ def _take(request: HttpRequest, first: str, second: str) -> Reply:
         refusals.count(UNSOURCED, Refusal.UNKNOWN_SOURCE)
         return refusals.refusal(404, Refusal.UNKNOWN_SOURCE)
     headers = {name.lower(): value for name, value in request.headers.items()}
-    token = request.GET.get("token", "")
-    return inbox.receive(source, raw, headers, client_address(request), token=token, url=_called_url(request))
+    token, reference = request.GET.get("token", ""), request.GET.get("ref", "")
+    address = client_address(request)
+    return inbox.receive(source, raw, headers, address, token=token, reference=reference, url=_called_url(request))
 
 
 def _called_url(request: HttpRequest) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import Count, Max, Min, OuterRef, Q, Subquery
 from django.urls import reverse
 
-from console.alerts import leftover_rules, schedule_rules, steps
+from console.alerts import account_rules, leftover_rules, schedule_rules, steps
 from console.alerts.findings import Finding
 from console.health import checks, database, heartbeat
 from console.models import Heartbeat
@@ -320,5 +320,8 @@ RULES: dict[str, tuple[Callable[[datetime], list[Finding]], ...]] = {
     "schedule_row_unusable": (schedule_rules.unusable,),
     "schedule_row_missing": (schedule_rules.missing,),
     "webhooks_silent": (silent_webhooks,),
+    "account_denied": (account_rules.denied,),
+    "account_held": (account_rules.held,),
+    "start_unanswered": (account_rules.starts_unanswered,),
     "demo_leftover": (leftover_rules.demo,),
 }

@@ -17,6 +17,7 @@ from tasks.states import JobState
 
 BURST_SECONDS = 10  # so much of a rate may be used at once
 MOST_FAILURES = 1000
+HELD = ("failing_since", "held_since", "held_until", "hold_reason", "hold_text")
 OPEN = (JobState.SUBMITTING, JobState.SUBMITTED)
 
 
@@ -91,10 +92,11 @@ def hold(name: str, error: ProviderError, now: datetime) -> float:
         seconds = backoff.hold_account(
             account.failure_count, error.retry_after, is_denied=isinstance(error, ProviderDenied)
         )
+        account.failing_since = account.failing_since or now
         account.held_since = now
         account.held_until = max(account.held_until or now, now + timedelta(seconds=seconds))
         account.hold_reason, account.hold_text = error.code[:60], error.detail[:300]
-        account.save(update_fields=["failure_count", "held_since", "held_until", "hold_reason", "hold_text"])
+        account.save(update_fields=["failure_count", *HELD])
         touched("stats")
     return seconds
 
@@ -103,4 +105,4 @@ def release(name: str, begun_at: datetime) -> None:
     """A start went through that was begun after the hold: the provider takes work again. A start that was in the air
     when the hold came says nothing of it. Costs no row where nothing was held."""
     held = ProviderAccount.objects.filter(name=name, failure_count__gt=0, held_since__lt=begun_at)
-    held.update(failure_count=0, held_since=None, held_until=None, hold_reason="", hold_text="")
+    held.update(failure_count=0, failing_since=None, held_since=None, held_until=None, hold_reason="", hold_text="")

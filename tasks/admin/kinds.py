@@ -20,6 +20,7 @@ from kernel.admin.confirm import actor_of
 from kernel.admin.forms import OnlyChangesAdmin
 from tasks import accounts, kinds
 from tasks.engine import policies, wake
+from tasks.errors import NoProvider
 from tasks.models import KindPolicy
 from tasks.reading import labels
 
@@ -59,7 +60,15 @@ class PolicyForm(forms.ModelForm):
 
     class Meta:
         model = KindPolicy
-        fields = ("provider", "concurrency", "rate_per_minute", "attempt_limit", "timeout_seconds", "batch_size")
+        fields = (
+            "provider",
+            "starts_again_unasked",
+            "concurrency",
+            "rate_per_minute",
+            "attempt_limit",
+            "timeout_seconds",
+            "batch_size",
+        )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -69,16 +78,29 @@ class PolicyForm(forms.ModelForm):
         if kind is not None and not kind.is_external:
             names: list[str] = []
         else:
-            names = [name for name, one in accounts.available().items() if not kind or kind.name in one.kinds]
+            names = [name for name, one in accounts.available().items() if not kind or one.does(kind.name)]
         if self.instance.provider and self.instance.provider not in names:
             names.append(self.instance.provider)
         first = f"default ({accounts.default_name()})" if names else "none"
-        self.fields["provider"] = forms.ChoiceField(
-            choices=[("", first), *((name, name) for name in names)],
+        self.fields["provider"] = forms.CharField(
             required=False,
-            widget=UnfoldAdminSelectWidget,
+            widget=UnfoldAdminSelectWidget(choices=[("", first), *((name, name) for name in names)]),
             help_text="Where new work goes. Jobs in flight stay where they are.",
         )
+
+    def clean_provider(self) -> str:
+        """An account that is not there, or cannot do this kind, is refused here: not task by task."""
+        name = str(self.cleaned_data["provider"])
+        kind = kinds.find(self.instance.kind)
+        if not name or kind is None or name == self.instance.provider:
+            return name
+        if not kind.is_external:
+            raise forms.ValidationError("This kind runs in our own workers. Leave the account empty.")
+        try:
+            kinds.require_account(kind, name)
+        except NoProvider as error:
+            raise forms.ValidationError(error.detail) from None
+        return name
 
 
 @admin.register(KindPolicy)
@@ -93,6 +115,7 @@ class KindPolicyAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
         "switch",
         "held_words",
         "provider",
+        "starts_again_unasked",
         "concurrency",
         "rate_per_minute",
         "attempt_limit",

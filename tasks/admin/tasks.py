@@ -16,8 +16,8 @@ from unfold.enums import ActionVariant
 
 from kernel import clock
 from kernel.admin.actions import Action, on_one, on_selection
-from kernel.admin.bases import KeptAdmin
 from tasks import accounts, kinds
+from tasks.admin.unanswered import START_AGAIN, UnansweredFilter, UnansweredVerbs
 from tasks.engine import lifecycle
 from tasks.errors import WrongState
 from tasks.models import ExternalJob, KeptAnswer, KindPolicy, Task
@@ -80,7 +80,7 @@ DISCARD = Action(
 )
 
 
-VERBS = {action.name: action for action in (REDRIVE, CANCEL, DISCARD)}
+VERBS = {action.name: action for action in (REDRIVE, CANCEL, DISCARD, START_AGAIN)} | {"adopt": START_AGAIN}
 
 
 class KindFilter(admin.SimpleListFilter):
@@ -97,7 +97,7 @@ class KindFilter(admin.SimpleListFilter):
 
 
 @admin.register(Task)
-class TaskAdmin(KeptAdmin):
+class TaskAdmin(UnansweredVerbs):
     list_display = (
         "number",
         "kind_title",
@@ -108,15 +108,15 @@ class TaskAdmin(KeptAdmin):
         "name",
         "created",
     )
-    list_filter = ("state", KindFilter, ("created_at", RangeDateTimeFilter))
+    list_filter = ("state", KindFilter, UnansweredFilter, ("created_at", RangeDateTimeFilter))
     list_filter_submit = True
     linked_columns = ("batch",)
     search_exact = ("reference", "correlation_id", "subscriber")
     search_numbers = ("pk", "batch_id")
     search_help_text = "Task id, batch id, reference, correlation id, job id or subscriber, exactly"
     change_form_outer_before_template = "admin/tasks/task_panel.html"
-    actions = ("redrive_selected", "cancel_selected", "discard_selected")
-    actions_detail = ("redrive_verb", "cancel_verb", "discard_verb")
+    actions = ("redrive_selected", "start_again_selected", "cancel_selected", "discard_selected")
+    actions_detail = ("adopt_verb", "start_again_verb", "redrive_verb", "cancel_verb", "discard_verb")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
         return super().get_queryset(request).defer(*bodies.NAMES)

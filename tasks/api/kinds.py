@@ -89,6 +89,7 @@ def _shown(kind: Kind, policy: KindPolicy | None, there: Mapping[str, Provider])
             "attempt_limit": policy.attempt_limit,
             "timeout_seconds": policy.timeout_seconds,
             "batch_size": policy.batch_size,
+            "starts_again_unasked": policy.starts_again_unasked,
         },
     }
 

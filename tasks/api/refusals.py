@@ -28,7 +28,7 @@ def _problem(error: errors.TaskError, prefix: str) -> Problem:
             return BadInput(error.detail, errors=[{"field": "tasks", "code": error.code, "detail": error.detail}])
         case errors.NotFound():
             return NotFound(error.detail)
-        case errors.NoProvider() | errors.WrongState():
+        case errors.NoProvider() | errors.WrongState() | errors.NotAdopted():
             return Conflict(error.detail, code=error.code)
     return Problem(error.detail, code=error.code)
 

@@ -203,6 +203,9 @@ class PolicySerializer(serializers.Serializer):
     attempt_limit = serializers.IntegerField()
     timeout_seconds = serializers.IntegerField()
     batch_size = serializers.IntegerField()
+    starts_again_unasked = serializers.BooleanField(
+        help_text="A start that was never answered, at a provider that cannot be asked, is made again by itself."
+    )
 
 
 class KindSerializer(serializers.Serializer):

@@ -31,6 +31,7 @@ from tasks.api.shapes import (
     TimelineEntrySerializer,
 )
 from tasks.api.typed import NEW_BATCH, NEW_TASK
+from tasks.api.unanswered import UnansweredActions
 from tasks.engine import lifecycle
 from tasks.models import Batch, KeptAnswer, Task
 from tasks.reading import bodies
@@ -92,7 +93,7 @@ class PayloadContext(viewsets.GenericViewSet):
 
 
 @extend_schema_view(retrieve=extend_schema(summary="Get a task"))
-class TaskViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadContext):
+class TaskViewSet(UnansweredActions, mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadContext):
     """Tasks, newest first."""
 
     permission_classes = (SCOPES,)

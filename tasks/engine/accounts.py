@@ -10,7 +10,14 @@ from kernel.live_hints import touched
 from tasks.engine import wake
 from tasks.models import ProviderAccount
 
-FREE = {"held_since": None, "held_until": None, "hold_reason": "", "hold_text": "", "failure_count": 0}
+FREE = {
+    "failure_count": 0,
+    "failing_since": None,
+    "held_since": None,
+    "held_until": None,
+    "hold_reason": "",
+    "hold_text": "",
+}
 log = structlog.get_logger(__name__)
 
 

@@ -27,6 +27,7 @@ from tasks.models import SMALL_MOST, Task
 from tasks.states import FINAL_STATES, OPEN_STATES, Cause, JobState, State
 
 MAX_RESCUES = 5  # leases that expired in a row, before a task counts as poison
+UNANSWERED = "start_unanswered"  # of a task that waits, and of one that has given up
 MAX_UNANSWERED = 100  # with the backoff's cap, half a day of a gateway that answers for a provider that is down
 REFETCHED = frozenset({"result_refused", "result_unreadable", "result_too_large", "fetch_failed"})
 CHUNK = 500
@@ -123,14 +124,15 @@ def not_started(unit: UnitOfWork, task: Task, *, code: str, text: str, wait_seco
 
 
 def not_answered(unit: UnitOfWork, task: Task, *, text: str, tries: int) -> bool:
-    """The `tries`-th start of this attempt that was given no clear answer, and began nothing, as we found by asking.
+    """The `tries`-th start of this attempt that was given no clear answer, and is made again: it began nothing, as we
+    found by asking, or the kind's policy takes the risk.
 
     As little charged as one that was refused, and not poison: whoever called is alive. Not for ever, because each such
     start may have cost something after all.
     """
     if tries >= MAX_UNANSWERED:
         words = f"{text} That happened {tries} times, so it is not started again by itself."
-        return fail(unit, task, code="start_unanswered", text=words, permanent=True)
+        return fail(unit, task, code=UNANSWERED, text=words, permanent=True)
     return not_started(
         unit, task, code="outcome_unknown", text=text, wait_seconds=backoff.before_attempt(min(tries, 100))
     )
@@ -158,10 +160,37 @@ def rescue(unit: UnitOfWork, task: Task, *, detail: str, back_to_retrying: bool 
     )
 
 
-def adopted(unit: UnitOfWork, task: Task) -> bool:
+def adopted(unit: UnitOfWork, task: Task, *, detail: str = "") -> bool:
     """The provider has the job of a start whose answer never came: it goes on, and the timeline says why."""
-    detail = "The start call's answer never came; the provider was asked, and has the job."
+    detail = detail or "The start call's answer never came; the provider was asked, and has the job."
     return unit.move(task, RESCUE, reason="adopted", detail=detail)
+
+
+def waits_for_answer(unit: UnitOfWork, task: Task, *, text: str) -> bool:
+    """Nobody can say whether its start began anything: it stays as it is until a callback or a person says more."""
+    if task.cancel_requested_at is not None:
+        return _cancelled(unit, task, reason=UNANSWERED, detail=text)
+    error = {"error_code": UNANSWERED, "error_text": text[:2000]}
+    return unit.move(task, RESCUE, reason=UNANSWERED, detail=text, **error)
+
+
+def start_again(unit: UnitOfWork, task: Task, *, text: str) -> bool:
+    """Somebody decided about a start that was never answered: a new one at once, or the end that was asked for."""
+    if task.cancel_requested_at is not None:
+        return _cancelled(unit, task, reason=UNANSWERED, detail=text)
+    unit.wake(wake.START)
+    return unit.move(
+        task,
+        RETRY,
+        reason="start_again",
+        detail=text,
+        attempt_count=max(0, task.attempt_count - 1),
+        next_attempt_at=unit.now,
+        progress=0,
+        rescue_count=0,
+        error_code="",
+        error_text="",
+    )
 
 
 def cancelled_by_provider(unit: UnitOfWork, task: Task, *, text: str) -> bool:

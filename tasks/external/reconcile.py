@@ -167,8 +167,11 @@ def _closed(unit: UnitOfWork, state: JobState, text: str) -> dict[str, Any]:
 
 
 def time_out(now: datetime) -> int:
-    """Jobs that took longer than their kind allows fail; the provider is asked to stop them, to save their cost."""
-    open_states = [JobState.SUBMITTING, JobState.SUBMITTED]
+    """Jobs that took longer than their kind allows fail; the provider is asked to stop them, to save their cost.
+
+    A start without an answer is none of them: a new one could be the second (`tasks.external.unanswered`).
+    """
+    open_states = [JobState.SUBMITTED]
     late = ExternalJob.objects.filter(state__in=open_states, task__state=State.RUNNING, task__deadline_at__lt=now)
     late_ids = list(late.order_by("pk").values_list("task_id", flat=True)[:CHUNK])
     stopped = []
@@ -187,8 +190,6 @@ def time_out(now: datetime) -> int:
 def _last_word(job: ExternalJob) -> str:
     """What the provider said of it last, in its own words; it may say what ours hide ("aborted")."""
     status = f" Its last word was “{job.provider_status}”." if job.provider_status else ""
-    if job.state == JobState.SUBMITTING:
-        status = " It never said that it has the job."
     return f"{status} {job.error_text}".rstrip()[:1000]
 
 

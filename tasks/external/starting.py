@@ -18,7 +18,7 @@ from django.conf import settings
 from kernel import correlation
 from tasks import accounts, kinds
 from tasks.accounts import limits as account_limits
-from tasks.engine import lifecycle, limits, wake
+from tasks.engine import faults, lifecycle, limits, wake
 from tasks.engine.unit_of_work import UnitOfWork
 from tasks.models import ExternalJob, KindPolicy, ProviderAccount, Task
 from tasks.providers.base import (
@@ -76,7 +76,7 @@ def claim(kind: str, calls: int, now: datetime) -> list[Start]:
         policy = limits.locked_policy(kind)
         account = account_limits.locked(accounts.name_for(policy)) if policy else None
         provider = accounts.provider_of(account) if account else None
-        if policy is None or account is None or provider is None:
+        if policy is None or account is None or provider is None or not provider.does(kind):
             return []
         calls = account_limits.calls_left(account, now, calls)
         size = max(1, min(policy.batch_size, provider.max_batch))
@@ -86,6 +86,8 @@ def claim(kind: str, calls: int, now: datetime) -> list[Start]:
         begun = sum(len(start.jobs) for start in starts)
         limits.spend(policy, begun, now)
         account_limits.spend(account, now, starts=begun, calls=len(starts))
+    if starts:
+        faults.reached("start.claimed")
     return starts
 
 
@@ -157,10 +159,13 @@ def call(start: Start) -> dict[str, StartOutcome]:
     """Carry a start out; answers for each reference what came of it. Never raises."""
     provider = start.provider
     with correlation.bind(start.call.correlation_id):
-        ends = time.monotonic() + CALL_BUDGET_SECONDS
+        faults.reached("start.before_call")
         if start.as_batch:
-            return _as_batch(provider, start, start.jobs, ends)
-        return {job.reference: _one(provider, start, job) for job in start.jobs}
+            said = _as_batch(provider, start, start.jobs, time.monotonic() + CALL_BUDGET_SECONDS)
+        else:
+            said = {job.reference: _one(provider, start, job) for job in start.jobs}
+        faults.reached("start.after_call")
+    return said
 
 
 def _as_batch(provider: Provider, start: Start, jobs: Sequence[NewJob], ends: float) -> dict[str, StartOutcome]:
@@ -203,6 +208,7 @@ def _answered(make):  # type: ignore[no-untyped-def]
 
 def settle(start: Start, outcomes: dict[str, StartOutcome], now: datetime) -> None:
     """Write what came of a start call."""
+    faults.reached("start.before_settle")
     failures = _failures(outcomes)
     outcomes = _each_its_own(start.provider.name, outcomes)
     wait = account_limits.hold(start.provider.name, failures[0], now) if failures else 0.0
@@ -212,6 +218,7 @@ def settle(start: Start, outcomes: dict[str, StartOutcome], now: datetime) -> No
         for job in jobs.order_by("pk"):
             settle_one(unit, tasks[job.task_id], job, outcomes[str(job.start_token)], wait)
         unit.wake(*wake.jobs_named())
+        faults.reached("start.in_settle")
     if not failures:
         account_limits.release(start.provider.name, start.begun_at)
     _report(start, outcomes)
@@ -249,6 +256,8 @@ def settle_one(unit: UnitOfWork, task: Task, job: ExternalJob, outcome: StartOut
     if job.state != JobState.SUBMITTING:
         if isinstance(outcome, StartedJob) and not job.job_id:  # given up as lost meanwhile; now we know its name
             unit.job(job, job_id=outcome.job_id, item_key=outcome.item_key, provider_batch_id=outcome.batch_id)
+        elif isinstance(outcome, StartedJob) and outcome.job_id != job.job_id:
+            log.warning("start_has_two_jobs", external_job=job.pk, provider=job.provider)
         return
     if isinstance(outcome, StartedJob):
         unit.job(
@@ -260,8 +269,11 @@ def settle_one(unit: UnitOfWork, task: Task, job: ExternalJob, outcome: StartOut
             submitted_at=unit.now,
             next_poll_at=unit.now + FIRST_POLL,
             poll_misses=0,
+            unanswered_at=None,
         )
         unit.amend(task, lease_token=None, leased_until=None, rescue_count=0, error_code="", error_text="")
+        if task.deadline_at is not None and task.deadline_at <= unit.now:  # named late: its time begins anew
+            unit.amend(task, deadline_at=unit.now + (task.deadline_at - job.created_at))
     elif isinstance(outcome, OutcomeUnknown):
         unit.job(job, next_poll_at=unit.now + AFTER_UNKNOWN, error_text=outcome.detail)
         # Without its lease: the caller is alive and has said what it knows, so this will be no rescue.

@@ -11,7 +11,7 @@ from typing import Any
 
 from tasks.engine import clock, lifecycle
 from tasks.engine.unit_of_work import UnitOfWork
-from tasks.external import kept
+from tasks.external import kept, references
 from tasks.models import ExternalJob, Task
 from tasks.providers.base import ProviderUpdate
 from tasks.states import Cause, JobState, JobStatus, Reason, State
@@ -43,9 +43,11 @@ def apply_many(
     Must not run inside a caller's transaction that has locked tasks or batches.
     """
     moment = now or clock.now()
+    updates, apart = references.take_up(updates, provider, cause, moment)
+    answers = {index: _kept_apart(updates[index], reason) for index, reason in apart.items()}
     # An entry without a job id belongs to nobody; an empty one would be found in every job that is being submitted.
-    nameless = [index for index, update in enumerate(updates) if not update.job_id]
-    answers = {index: Applied(IGNORED, Reason.UNREADABLE_ENTRY.value) for index in nameless}
+    nameless = [index for index, update in enumerate(updates) if not update.job_id and index not in apart]
+    answers |= {index: Applied(IGNORED, Reason.UNREADABLE_ENTRY.value) for index in nameless}
     waiting = [index for index in range(len(updates)) if index not in answers]
     while waiting:  # a job named twice in one payload is judged twice, one after the other
         this_round: dict[tuple[str, str], int] = {}
@@ -58,6 +60,10 @@ def apply_many(
         answers.update(zip(this_round.values(), _apply_set(part, provider, cause, moment), strict=True))
         waiting = later
     return [answers[index] for index in range(len(updates))]
+
+
+def _kept_apart(update: ProviderUpdate, reason: Reason) -> Applied:
+    return Applied(ACCEPTED if reason == Reason.PARKED else IGNORED, reason.value, None, update.job_id)
 
 
 def _apply_set(updates: Sequence[ProviderUpdate], provider: str, cause: Cause, now: datetime) -> list[Applied]:
@@ -166,7 +172,14 @@ def _completed(unit: UnitOfWork, task: Task, job: ExternalJob, update: ProviderU
 def _failed(unit: UnitOfWork, task: Task, job: ExternalJob, update: ProviderUpdate) -> tuple[str, str | None]:
     _ended(unit, job, update, JobState.FAILED)
     text = update.error_text or "The provider says that the job failed, and not why."
-    lifecycle.fail(unit, task, code=update.error_code or "failed_upstream", text=text, reason="failed_upstream")
+    lifecycle.fail(
+        unit,
+        task,
+        code=update.error_code or "failed_upstream",
+        text=text,
+        reason="failed_upstream",
+        permanent=update.is_permanent,
+    )
     return APPLIED, None
 
 

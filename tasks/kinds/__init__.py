@@ -14,6 +14,7 @@ from tasks.kinds.registry import (
     policy_for,
     provider_for,
     register,
+    require_account,
     require_provider,
 )
 
@@ -30,5 +31,6 @@ __all__ = [
     "policy_for",
     "provider_for",
     "register",
+    "require_account",
     "require_provider",
 ]

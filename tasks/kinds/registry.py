@@ -120,21 +120,26 @@ def require_provider(kind: Kind, policy: KindPolicy) -> None:
     """Refuse work that nobody could carry out. Raises NoProvider with what to do."""
     if not kind.is_external:
         return
-    provider = provider_for(policy)
-    if provider is not None and provider.does(kind.name):
-        require_options(kind, policy, provider)
-        return
-    if provider is not None:
+    provider = require_account(kind, policy.provider) if policy.provider else provider_for(policy)
+    if provider is None:
         raise NoProvider(
-            f"{kind.title} is set to the account {policy.provider!r}, and {provider.title or provider.adapter} does no "
-            f"such work. Choose another account in the kind's policy; nothing was stored."
+            f"No provider account can do {kind.title}. Make one and name it in the kind's policy (see "
+            f"docs/adding-a-provider.md); nothing was stored."
         )
-    if policy.provider:
+    require_options(kind, policy, provider)
+
+
+def require_account(kind: Kind, name: str) -> Provider:
+    """The account's adapter; NoProvider with what to do where it is not there, or cannot do this kind."""
+    provider = accounts.get(name)
+    if provider is None:
         raise NoProvider(
-            f"{kind.title} is set to the account {policy.provider!r}, which there is not. "
+            f"{kind.title} is set to the account {name!r}, which there is not. "
             f"Make it, or choose another account in the kind's policy; nothing was stored."
         )
-    raise NoProvider(
-        f"No provider account can do {kind.title}. Make one and name it in the kind's policy (see "
-        f"docs/adding-a-provider.md); nothing was stored."
-    )
+    if not provider.does(kind.name):
+        raise NoProvider(
+            f"{kind.title} is set to the account {name!r}, and {provider.title or provider.adapter} does no such work. "
+            f"Choose another account in the kind's policy; nothing was stored."
+        )
+    return provider

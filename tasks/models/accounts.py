@@ -47,6 +47,7 @@ class ProviderAccount(models.Model):
     is_paused = models.BooleanField(default=False, help_text="Nothing new starts there; running jobs go on.")
     is_from_environment = models.BooleanField(default=False, editable=False)
     retired_at = models.DateTimeField(null=True, blank=True, editable=False)
+    failing_since = models.DateTimeField(null=True, blank=True, editable=False, help_text="Of these calls in a row.")
     held_since = models.DateTimeField(null=True, blank=True, editable=False)
     held_until = models.DateTimeField(null=True, blank=True, editable=False, help_text="No starts before, by itself.")
     hold_reason = models.CharField(max_length=60, blank=True, editable=False)

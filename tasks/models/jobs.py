@@ -43,6 +43,9 @@ class ExternalJob(models.Model):
     last_polled_at = models.DateTimeField(null=True, blank=True)
     next_poll_at = models.DateTimeField(null=True, blank=True, help_text="Set while the job is open.")
     poll_misses = models.PositiveSmallIntegerField(default=0, help_text="Polls in a row that did not find it.")
+    unanswered_at = models.DateTimeField(
+        null=True, blank=True, help_text="Since when its start, never answered, waits for a callback or a person."
+    )
 
     class Meta:
         ordering = ["-id"]
@@ -60,6 +63,11 @@ class ExternalJob(models.Model):
                 fields=["provider", "next_poll_at"],
                 name="externaljob_open",
                 condition=Q(state__in=["submitting", "submitted"]),
+            ),
+            models.Index(
+                fields=["provider"],
+                name="externaljob_unanswered",
+                condition=Q(state="submitting", unanswered_at__isnull=False),
             ),
             models.Index(fields=["provider_batch_id"], name="externaljob_batch", condition=~Q(provider_batch_id="")),
             models.Index(fields=["finished_at"], name="externaljob_finished", condition=Q(finished_at__isnull=False)),

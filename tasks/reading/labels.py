@@ -84,9 +84,19 @@ def next_step(task: Task, job: ExternalJob | None, policy: KindPolicy | None, no
 def _running(job: ExternalJob | None) -> str:
     if job is None:
         return "One of our workers is at it. Should the worker die, the task is rescued when its lease ends."
+    if job.unanswered_at is not None and job.state == JobState.SUBMITTING:
+        return _unanswered(job)
     if job.state == JobState.SUBMITTING:
         return f"It is being handed to {job.provider}. If the call was cut off, the job is looked for and adopted."
     return f"{job.provider} has it. Its webhook, or the poll within a minute, tells us the end."
+
+
+def _unanswered(job: ExternalJob) -> str:
+    return (
+        f"Nobody knows whether {job.provider} took its start of {moment(job.created_at)} (token {job.start_token}). "
+        "Look there: if the job is there, press “It is this job” and give its id; if it is not, press “Start again”. "
+        "A callback that names the token takes it on by itself."
+    )
 
 
 def why_held(policy: KindPolicy | None, now: datetime) -> str:
@@ -99,7 +109,12 @@ def why_held(policy: KindPolicy | None, now: datetime) -> str:
     if kind is None or not kind.is_external:
         return ""
     account = ProviderAccount.objects.filter(name=accounts.name_for(policy)).first()
-    return why_account_held(account, now) if account is not None else ""
+    if account is None:
+        return ""
+    provider = accounts.provider_of(account)
+    if provider is not None and not provider.does(kind.name):
+        return f"The account {account.name} does no such work. Choose another in the kind's policy."
+    return why_account_held(account, now)
 
 
 def why_account_held(account: ProviderAccount, now: datetime) -> str:
