@@ -9,20 +9,22 @@ ProviderError ─┬─ ProviderRejected     understood and refused for good
                ├─ ProviderDenied       our account is not served: a person has to act
                ├─ ProviderThrottled    too many calls
                ├─ ProviderUnavailable  certainly nothing was done, or asking again does no harm
+               │    └─ NoAnswer        nobody there, or not within the time: nothing else is asked for a while
                ├─ OutcomeUnknown       a start that may have been obeyed
                ├─ NotThere             no such job, or not ready yet
                │    └─ Gone            there no longer, and never again
                ├─ BadAnswer            an answer that cannot be read or stored; `raw` is what came
-               └─ AnswerTooLarge       more than we take
+               ├─ AnswerTooLarge       more than we take
+               └─ ItemFailed           one item of a shared job came to nothing; its neighbours did not
 
 Which status code is which of these is `tasks.providers.answers`; how a result is read, `tasks.providers.results`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from tasks.states import JobStatus
@@ -60,6 +62,10 @@ class ProviderUnavailable(ProviderError):
     code = "provider_unavailable"
 
 
+class NoAnswer(ProviderUnavailable):
+    """The first sign of a provider that hangs."""
+
+
 class OutcomeUnknown(ProviderError):
     code = "outcome_unknown"
 
@@ -84,6 +90,17 @@ class BadAnswer(ProviderError):
 
 class AnswerTooLarge(ProviderError):
     code = "answer_too_large"
+
+
+class ItemFailed(ProviderError):
+    """What the provider says of an item where others have their result. `said` is its own error code."""
+
+    code = "failed_upstream"
+
+    def __init__(self, detail: str, *, said: str = "", is_permanent: bool = False) -> None:
+        super().__init__(detail)
+        self.said = said
+        self.is_permanent = is_permanent
 
 
 class Unparseable(ValueError):
@@ -202,6 +219,9 @@ class Provider(ABC):
     max_batch: int = 1  # most jobs in one start call; 1: it has no batch start
     finds_references: bool = True  # `list_jobs(references=…)` works, so orphaned starts can be adopted
     carries_reference: bool = False  # its callback URL is each job's own, so that it can say whose start it was
+    jobs_per_listing: int | None = None  # asked about in one call of `list_jobs`; None: all of them
+    calls_back: bool = True  # False: only the poll learns of an end, and no silence is alarming
+    has_items: bool = False  # one of its jobs may carry many of our tasks; `results` then brings them all
     result_seconds: float | None = None  # how long after its end a result can be fetched; None: for ever
     default_base_url: ClassVar[str] = ""
     takes_base_url: ClassVar[bool] = False  # whether an account may lie at another address
@@ -249,14 +269,31 @@ class Provider(ABC):
     def list_jobs(
         self, *, jobs: Iterable[JobRef] = (), references: Iterable[str] = (), since: datetime | None = None
     ) -> list[ListedJob]:
-        """Ask about many jobs in few calls; what the provider does not know is absent from the answer."""
+        """Ask about many jobs in few calls; what the provider does not know is absent from the answer.
+
+        Here one by one, where a provider has no listing: one that cannot be read is told with its `problem`.
+        """
         found = []
         for job in jobs:
-            try:
-                found.append(ListedJob("", self.status(job)))
-            except NotThere:
-                continue
+            with suppress(NotThere):
+                found.append(ListedJob("", self.readable_status(job)))
         return found
+
+    def readable_status(self, job: JobRef) -> ProviderUpdate:
+        """`status`; what only this one job's answer is to blame for becomes its `problem`."""
+        try:
+            return self.status(job)
+        except (BadAnswer, ProviderRejected, AnswerTooLarge) as error:
+            return ProviderUpdate(job.job_id, job.item_key, problem=error.detail)
+
+    @classmethod
+    def lists(cls) -> bool:
+        """Whether it asks about many jobs in one call."""
+        return cls.list_jobs is not Provider.list_jobs
+
+    def result_until(self, ended: datetime) -> datetime | None:
+        """When the result of a job that ended then is forgotten; None: never."""
+        return ended + timedelta(seconds=self.result_seconds) if self.result_seconds is not None else None
 
     def missing_credentials(self) -> str:
         """What the account lacks to be asked anything, in words; else ""."""
@@ -274,6 +311,14 @@ class Provider(ABC):
 
         Raises NotThere while it is not there, Gone where it never will be, BadAnswer with what came instead.
         """
+
+    def results(self, job: JobRef) -> Iterator[tuple[str, "Result | ProviderError"]]:
+        """Where `has_items`: the results of all items of a finished job, each with its `item_key`, one after the other.
+
+        Fetched once and streamed: never more than an item in memory. An item of its own error is handed out among the
+        others, `ItemFailed` where the provider says that it came to nothing; what is raised is said of all the rest.
+        """
+        raise NotImplementedError(f"{self.adapter} has no shared jobs")
 
     @abstractmethod
     def cancel(self, job: JobRef) -> ProviderUpdate:

@@ -46,6 +46,7 @@ class SandboxProvider(Provider):
     scheme = "standard_webhooks"
     kinds = frozenset({"map_search", "email_generation", "scoring"})
     max_batch = 1000
+    jobs_per_listing = IDS_PER_CALL
     takes_base_url = True
 
     def __init__(self, account: Account, *, call_seconds: float | None = None) -> None:
