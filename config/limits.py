@@ -41,7 +41,7 @@ from kernel.web import lanes, log_in, weights
 from tasks import models, schedules, submit
 from tasks.api import refusals as task_refusals
 from tasks.engine import execution, lifecycle, unit_of_work
-from tasks.external import fetching, kept, reconcile, starting
+from tasks.external import comparing, fetched, fetching, kept, starting
 from tasks.kinds import acceptance, file_import
 from tasks.kinds import rows as task_rows
 from tasks.providers import calling
@@ -203,10 +203,10 @@ SECTIONS: tuple[Section, ...] = (
             Limit("ids asked about in one call of the sandbox", count(client.IDS_PER_CALL), "further calls"),
             Limit("pages of a list, each", f"{calling.MAX_PAGES:,} of {client.PAGE:,} rows", "a bad answer"),
             Limit("start calls of one round", time(starting.CALL_BUDGET_SECONDS), "the next round"),
-            Limit("a job's result that is not there", time(fetching.GRACE), "the attempt fails: `result_lost`"),
-            Limit("bad answers in a row for a result", count(fetching.BAD_ANSWERS), "the attempt fails: `result_rejected`"),
-            Limit("fetches of one result", count(fetching.FETCH_LIMIT), "the task fails for good: `fetch_failed`"),
-            Limit("polls in a row that miss a job", count(reconcile.MISSES), "the job is lost"),
+            Limit("a job's result that is not there", time(fetched.GRACE), "the attempt fails: `result_lost`"),
+            Limit("bad answers in a row for a result", count(fetched.BAD_ANSWERS), "the attempt fails: `result_rejected`"),
+            Limit("fetches of one result", count(fetched.FETCH_LIMIT), "the task fails for good: `fetch_failed`"),
+            Limit("polls in a row that miss a job", count(comparing.MISSES), "the job is lost"),
             Limit("an answer, unpacked", size(http.MAX_BODY_BYTES), "`result_too_large` for a result, once"),
             Limit("bytes kept of a result that cannot be used", size(kept.KEPT_BYTES), "cut, and said so"),
             Limit("unclear answers to one start", count(lifecycle.MAX_UNANSWERED), "dead letter `start_unanswered`"),

@@ -17,7 +17,7 @@ from django.db.models import F, Q
 from kernel import audit, clock, correlation
 from tasks.external import references
 from tasks.states import Reason
-from webhooks import handshakes, sources
+from webhooks import handshakes, matching, sources
 from webhooks.bodies import BodyRefused, inflate
 from webhooks.errors import CannotReplay
 from webhooks.judging import PATIENCE, NotParseable, Result, judge
@@ -205,13 +205,18 @@ def _same_unread(event: InboundEvent, content: bytes) -> int | None:
 
 
 def sweep(now: datetime) -> int:
-    """Judge what is stored without an outcome, and match parked events again; returns how many were looked at."""
+    """Judge what is stored without an outcome, and match parked events again; returns how many were looked at.
+
+    First come those whose job has been named since: however many wait for others, they wait no longer.
+    """
     due = InboundEvent.objects.filter(verdict=InboundVerdict.VERIFIED).filter(
         Q(outcome="", received_at__lt=now - GRACE) | Q(parked_until__isnull=False)
     )
     swept = 0
-    # Whoever was looked at longest ago comes first, so that what stays open keeps nobody from his turn.
-    for event in due.order_by(F("judged_at").asc(nulls_first=True), "id")[:SWEEP_LIMIT]:
+    named = matching.whose_job_is_known(SWEEP_LIMIT)
+    # Then whoever was looked at longest ago, so that what stays open keeps nobody from his turn.
+    others = due.exclude(pk__in=named).order_by(F("judged_at").asc(nulls_first=True), "id")[:SWEEP_LIMIT]
+    for event in [*due.filter(pk__in=named).order_by("id"), *others]:
         swept += 1
         try:
             _judge_stored(event, now)

@@ -53,10 +53,12 @@ class Concerned:
     subscribers: list[str]
 
 
-def parse(provider: Provider, content: bytes, headers: dict[str, str]) -> list[ProviderUpdate]:
-    """The adapter's reading of the body; `NotParseable` whatever it stumbles over, since strangers write bodies."""
+def parse(provider: Provider, content: bytes, headers: dict[str, str]) -> tuple[list[ProviderUpdate], str]:
+    """The adapter's reading of the body, and the provider's batch that it names; `NotParseable` whatever it stumbles
+    over, since strangers write bodies."""
     try:
-        return [storable(update) for update in provider.parse(content, headers).updates]
+        said = provider.parse(content, headers)
+        return [storable(update) for update in said.updates], mended(said.batch_id)[:ID_LENGTH]
     except (InterfaceError, OperationalError):
         raise
     except Unparseable as error:
@@ -94,7 +96,8 @@ def judge(
     A swept event (it has results) repeats only the updates that may still change; `again` repeats all of them.
     Raises `NotParseable`, and Django's OperationalError while the database is away: the event then stays unjudged.
     """
-    updates = _with_reference(parse(provider, content, event.headers), event.reference)
+    said, batch_id = parse(provider, content, event.headers)
+    updates = external.spread(provider.name, _with_reference(said, event.reference), batch_id)
     known = _concerned(provider.name, updates)
     with correlation.bind(known.correlation_id or event.correlation_id):
         old = event.results if len(event.results) == len(updates) and not again else []
@@ -171,6 +174,9 @@ def _strangers_again(provider: str, updates: Sequence[ProviderUpdate], applied: 
     late = [index for index in strangers if updates[index].job_id in known]
     if not late:
         return applied
+    if any(updates[index].means_all_items for index in late):  # the sweep spreads it to the items that are known now
+        parked = Applied(InboundOutcome.ACCEPTED.value, Reason.PARKED.value)
+        return [parked if index in late else done for index, done in enumerate(applied)]
     again = external.apply_many([updates[index] for index in late], provider=provider, cause=Cause.WEBHOOK)
     found = dict(zip(late, again, strict=True))
     return [found.get(index, done) for index, done in enumerate(applied)]

@@ -127,9 +127,20 @@ class _Call:
 
 class _Current(threading.local):
     call: _Call | None = None
+    most: int | None = None  # of the next bodies, instead of the session's own cap
 
 
 _current = _Current()
+
+
+@contextlib.contextmanager
+def body_cap(most: int) -> Iterator[None]:
+    """Calls of this thread within take so many bytes of an answer, where their session has no cap of its own."""
+    before, _current.most = _current.most, most
+    try:
+        yield
+    finally:
+        _current.most = before
 
 
 def _cut(sock: socket.socket) -> None:
@@ -227,12 +238,15 @@ class ProviderSession(requests.Session):
         with _Call(float(seconds), self.allowed_networks) as call:
             try:
                 response = super().send(request, timeout=call.remaining(), **(kwargs | self._manner()))
-                return _read_whole(response, self.max_body_bytes, call)
+                return _read_whole(response, self._most(), call)
             except Exception as error:
                 raise _typed(error, call) from error
 
     def _manner(self) -> dict[str, Any]:
         return {"allow_redirects": False, "stream": True, "verify": self.verify or True, "proxies": {}}
+
+    def _most(self) -> int:
+        return (_current.most or MAX_BODY_BYTES) if self.max_body_bytes == MAX_BODY_BYTES else self.max_body_bytes
 
     @contextlib.contextmanager
     def streamed(

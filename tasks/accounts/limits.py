@@ -4,6 +4,7 @@ A hold is ours: the provider could not take a call, and the account starts nothi
 itself. A pause is a person's. The row is locked before it is counted, and always after the kind's own.
 """
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -12,12 +13,13 @@ from kernel.live_hints import touched
 from kernel.token_bucket import Bucket, Rate, take
 from tasks.accounts import backoff
 from tasks.models import ExternalJob, ProviderAccount
-from tasks.providers.base import ProviderDenied, ProviderError
+from tasks.providers.base import ProviderDenied, ProviderError, ProviderThrottled
 from tasks.states import JobState
 
 BURST_SECONDS = 10  # so much of a rate may be used at once
 MOST_FAILURES = 1000
 HELD = ("failing_since", "held_since", "held_until", "hold_reason", "hold_text")
+STOPS_ALL = (ProviderThrottled.code, ProviderDenied.code)
 OPEN = (JobState.SUBMITTING, JobState.SUBMITTED)
 
 
@@ -65,17 +67,26 @@ def spend(account: ProviderAccount, now: datetime, *, starts: int = 0, calls: in
 
 
 def take_calls(name: str, now: datetime, wanted: int) -> int:
-    """How many calls (polls, fetches, cancels) may be made now, of `wanted`; they are taken. Costs nothing without a
-    limit; a held account is polled on, but not hammered: a hold for too many calls stops those too."""
+    """How many calls (polls, fetches, cancels) may be made now, of `wanted`; they are taken.
+
+    A held account is asked on, but not hammered: a hold for too many calls or a refused key stops those too.
+    """
     with transaction.atomic():
         account = locked(name)
         if account is None:
             return wanted
-        if account.is_held(now) and account.hold_reason == "provider_throttled":
+        if account.is_held(now) and account.hold_reason in STOPS_ALL:
             return 0
         granted = calls_left(account, now, wanted)
         spend(account, now, calls=granted)
     return granted
+
+
+def asked_again_at(name: str, due: datetime | None) -> datetime | None:
+    """When what is due then can be asked for: not while a hold stops every call."""
+    stop = ProviderAccount.objects.filter(name=name, hold_reason__in=STOPS_ALL).values_list("held_until", flat=True)
+    held = stop.first() if due is not None else None
+    return max(due, held) if due is not None and held is not None else due
 
 
 def _rate(per_minute: int | None) -> Rate | None:
@@ -99,6 +110,15 @@ def hold(name: str, error: ProviderError, now: datetime) -> float:
         account.save(update_fields=["failure_count", *HELD])
         touched("stats")
     return seconds
+
+
+def hold_all(name: str, errors: Iterable[ProviderError], begun_at: datetime, now: datetime) -> None:
+    """Polls, fetches and cancels hold the account too where they were too many or our key was refused: once for what
+    was in the air together, and not again for what was begun before the hold."""
+    told = [error for error in errors if isinstance(error, ProviderThrottled | ProviderDenied)]
+    if not told or ProviderAccount.objects.filter(name=name, held_since__gte=begun_at, held_until__gt=now).exists():
+        return
+    hold(name, max(told, key=lambda error: error.retry_after or 0.0), now)
 
 
 def release(name: str, begun_at: datetime) -> None:

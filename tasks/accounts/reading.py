@@ -25,6 +25,12 @@ def get(name: str) -> Provider | None:
     return provider_of(row) if row is not None else None
 
 
+def known(name: str) -> Provider | None:
+    """`get` for what an adapter is rather than whom it speaks for: without a look at the row where it was made here."""
+    made = _made.get(name)
+    return made[1] if made is not None else get(name)
+
+
 def available() -> dict[str, Provider]:
     """Every account that takes new work or may do so again, by name: those of the environment first."""
     rows = {row.name: row for row in ProviderAccount.objects.filter(retired_at=None).order_by("pk")}

@@ -23,7 +23,7 @@ from kernel import audit
 from tasks import kinds
 from tasks.engine import backoff, clock, wake
 from tasks.engine.unit_of_work import Step, UnitOfWork
-from tasks.models import SMALL_MOST, Task
+from tasks.models import SMALL_MOST, ExternalJob, Task
 from tasks.states import FINAL_STATES, OPEN_STATES, Cause, JobState, State
 
 MAX_RESCUES = 5  # leases that expired in a row, before a task counts as poison
@@ -234,7 +234,7 @@ def cancel(
                 answers[task.pk] = "cancelling"
                 if task.cancel_requested_at is None:
                     unit.amend(task, cancel_requested_at=unit.now)
-                    unit.wake(wake.SWEEP)
+                    unit.wake(wake.CANCEL)
             elif _cancelled(unit, task, reason="cancelled", detail=reason):
                 answers[task.pk] = "cancelled"
         _audited("cancel", [pk for pk, word in answers.items() if word != "refused"], actor, reason)
@@ -266,7 +266,7 @@ def redrive(
         finished = _finished_upstream(unit, tasks)
         limits = {name: kinds.policy_for(name).attempt_limit for name in {task.kind for task in tasks}}
         for task in tasks:
-            fresh = {
+            fresh: dict[str, Any] = {
                 "attempt_limit": min(task.attempt_count + limits[task.kind], SMALL_MOST),
                 "redrive_count": min(task.redrive_count + 1, SMALL_MOST),
                 "rescue_count": 0,
@@ -276,6 +276,8 @@ def redrive(
                 "next_attempt_at": unit.now,
             }
             step = REFETCH if task.pk in finished else REDRIVE
+            if (job := finished.get(task.pk)) is not None:  # where it lies, also for a row from before that was kept
+                fresh |= {"fetch_account": task.fetch_account or job.provider, "deadline_at": job.result_until}
             if unit.move(task, step, reason="redriven", detail=reason, **fresh):
                 moved.add(task.pk)
                 unit.wake(_worker_of(task))
@@ -283,10 +285,10 @@ def redrive(
     return moved
 
 
-def _finished_upstream(unit: UnitOfWork, tasks: Iterable[Task]) -> set[int]:
-    """Those whose result is still to be had, as far as we know."""
+def _finished_upstream(unit: UnitOfWork, tasks: Iterable[Task]) -> dict[int, ExternalJob]:
+    """The jobs of those whose result is still to be had, as far as we know."""
     asked = [task for task in tasks if task.state == State.DEAD_LETTER and task.error_code in REFETCHED]
-    return {pk for pk, job in unit.jobs_of(asked).items() if job.state == JobState.SUCCEEDED}
+    return {pk: job for pk, job in unit.jobs_of(asked).items() if job.state == JobState.SUCCEEDED}
 
 
 def _worker_of(task: Task) -> str:

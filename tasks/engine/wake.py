@@ -6,6 +6,8 @@ A floor above is never named: it says itself, at start-up, which of its worker f
 from kernel.wakeups import after_commit, publish
 
 __all__ = [
+    "ADOPT",
+    "CANCEL",
     "FETCH",
     "RUN_INTERNAL",
     "START",
@@ -18,6 +20,8 @@ __all__ = [
 
 START = "tasks.start"
 FETCH = "tasks.fetch"
+CANCEL = "tasks.cancel"
+ADOPT = "tasks.adopt"
 RUN_INTERNAL = "tasks.run_internal"
 SWEEP = "tasks.sweep"
 

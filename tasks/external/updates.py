@@ -11,7 +11,7 @@ from typing import Any
 
 from tasks.engine import clock, lifecycle
 from tasks.engine.unit_of_work import UnitOfWork
-from tasks.external import kept, references
+from tasks.external import items, kept, references
 from tasks.models import ExternalJob, Task
 from tasks.providers.base import ProviderUpdate
 from tasks.states import Cause, JobState, JobStatus, Reason, State
@@ -85,6 +85,8 @@ def _apply_set(updates: Sequence[ProviderUpdate], provider: str, cause: Cause, n
             else:
                 stranger = stranger or _stranger(provider)
                 answers.append(Applied(stranger.status, stranger.reason, None, update.job_id))
+        fetching = [pk for pk, move in unit.moves.items() if move.task.state == State.FETCHING]
+        items.say_where_results_lie(unit, [newest[pk] for pk in fetching], provider)
     return answers
 
 
@@ -154,6 +156,7 @@ def _ended(unit: UnitOfWork, job: ExternalJob, update: ProviderUpdate, state: Jo
         finished_at=unit.now,
         next_poll_at=None,
         error_text=update.error_text,
+        ended_at=update.happened_at,
     )
     if update.happened_at is None:
         return f"Noticed by {unit.cause.value}."

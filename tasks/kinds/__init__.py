@@ -3,6 +3,7 @@
 from tasks.kinds import ours  # noqa: F401 - registers them
 from tasks.kinds.registry import (
     KINDS,
+    RESULT_BYTES,
     Kind,
     KindTaken,
     discover,
@@ -20,6 +21,7 @@ from tasks.kinds.registry import (
 
 __all__ = [
     "KINDS",
+    "RESULT_BYTES",
     "Kind",
     "KindTaken",
     "discover",

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.utils.module_loading import autodiscover_modules
 
+from kernel.network.http import MAX_BODY_BYTES
 from tasks import accounts
 from tasks.errors import InvalidInput, NoProvider, UnknownKind
 from tasks.kinds import schemas
@@ -18,6 +19,8 @@ from tasks.models import KindPolicy, Task
 from tasks.providers.base import Provider
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
+
+RESULT_BYTES = MAX_BODY_BYTES
 
 Rule = Callable[[Mapping[str, Any], Any], str]
 
@@ -31,6 +34,7 @@ class Kind:
     schema: Mapping[str, Any]
     accept: Rule
     run: Callable[[Task], dict[str, Any]] | None = None
+    result_bytes: int = RESULT_BYTES  # the largest result it takes from a provider
 
     @property
     def is_external(self) -> bool:

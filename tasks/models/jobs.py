@@ -33,6 +33,11 @@ class ExternalJob(models.Model):
     item_key = models.CharField(max_length=200, blank=True, help_text="Which item, where many share one job id.")
     state = models.CharField(max_length=12, choices=JobState.choices, default=JobState.SUBMITTING)
     result_until = models.DateTimeField(null=True, blank=True, help_text="When the provider forgets its result.")
+    ended_at = models.DateTimeField(null=True, blank=True, help_text="When it ended, by the provider's clock.")
+    stop_at = models.DateTimeField(
+        null=True, blank=True, help_text="Nobody wants it any more: when its provider is asked to stop it."
+    )
+    stop_tries = models.PositiveSmallIntegerField(default=0, help_text="How often that was asked.")
     provider_status = models.CharField(max_length=60, blank=True, help_text="The last status, as the provider said it.")
     finished_by = models.CharField(max_length=12, blank=True, help_text="Who noticed the end: webhook or poll.")
     error_text = models.TextField(blank=True)
@@ -68,6 +73,9 @@ class ExternalJob(models.Model):
                 fields=["provider"],
                 name="externaljob_unanswered",
                 condition=Q(state="submitting", unanswered_at__isnull=False),
+            ),
+            models.Index(
+                fields=["provider", "stop_at"], name="externaljob_to_stop", condition=Q(stop_at__isnull=False)
             ),
             models.Index(fields=["provider_batch_id"], name="externaljob_batch", condition=~Q(provider_batch_id="")),
             models.Index(fields=["finished_at"], name="externaljob_finished", condition=Q(finished_at__isnull=False)),

@@ -77,7 +77,13 @@ class Task(models.Model):
     redrive_count = models.PositiveSmallIntegerField(default=0)
     run_at = models.DateTimeField(help_text="Not before.")
     next_attempt_at = models.DateTimeField(help_text="When it is due next, in the states that wait.")
-    deadline_at = models.DateTimeField(null=True, blank=True, help_text="Until then the provider may take.")
+    deadline_at = models.DateTimeField(
+        null=True, blank=True, help_text="Until then the provider may take; while fetching: it keeps the result."
+    )
+    fetch_account = models.CharField(max_length=60, blank=True, editable=False, help_text="Where its result lies.")
+    fetch_job = models.CharField(
+        max_length=200, blank=True, editable=False, help_text="The job whose results many tasks share."
+    )
     lease_token = models.UUIDField(null=True, blank=True, editable=False)
     leased_until = models.DateTimeField(null=True, blank=True, editable=False)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
@@ -111,6 +117,17 @@ class Task(models.Model):
             ),
             models.Index(fields=["leased_until"], name="task_leased", condition=Q(leased_until__isnull=False)),
             models.Index(fields=["kind", "id"], name="task_running", condition=Q(state__in=["running", "fetching"])),
+            # The fetches of an account: what its provider forgets first comes first.
+            models.Index(
+                fields=["fetch_account", "fetch_job", "deadline_at", "next_attempt_at"],
+                name="task_fetching",
+                condition=Q(state="fetching"),
+            ),
+            models.Index(
+                fields=["next_attempt_at"],
+                name="task_to_stop",
+                condition=Q(state="running", cancel_requested_at__isnull=False),
+            ),
             models.Index(fields=["batch", "state"], name="task_batch_state"),
             models.Index(fields=["subscriber", "-id"], name="task_subscriber"),
             models.Index(fields=["state", "-id"], name="task_state"),

@@ -9,6 +9,7 @@ ProviderError ─┬─ ProviderRejected     understood and refused for good
                ├─ ProviderDenied       our account is not served: a person has to act
                ├─ ProviderThrottled    too many calls
                ├─ ProviderUnavailable  certainly nothing was done, or asking again does no harm
+               │    └─ NoAnswer        nobody there, or not within the time: nothing else is asked for a while
                ├─ OutcomeUnknown       a start that may have been obeyed
                ├─ NotThere             no such job, or not ready yet
                │    └─ Gone            there no longer, and never again
@@ -23,7 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from tasks.states import JobStatus
@@ -59,6 +60,10 @@ class ProviderThrottled(ProviderError):
 
 class ProviderUnavailable(ProviderError):
     code = "provider_unavailable"
+
+
+class NoAnswer(ProviderUnavailable):
+    """The first sign of a provider that hangs."""
 
 
 class OutcomeUnknown(ProviderError):
@@ -219,6 +224,7 @@ class Provider(ABC):
     carries_reference: bool = False  # its callback URL is each job's own, so that it can say whose start it was
     brings_results: bool = False  # a callback may bring its job's result (`ProviderUpdate.brought`)
     can_be_asked: bool = True  # False: only callbacks speak of its jobs, and the poll leaves them to their deadline
+    jobs_per_listing: int | None = None  # asked about in one call of `list_jobs`; None: all of them
     calls_back: bool = True  # False: only the poll learns of an end, and no silence is alarming
     has_items: bool = False  # one of its jobs may carry many of our tasks; `results` then brings them all
     result_seconds: float | None = None  # how long after its end a result can be fetched; None: for ever
@@ -289,14 +295,31 @@ class Provider(ABC):
     def list_jobs(
         self, *, jobs: Iterable[JobRef] = (), references: Iterable[str] = (), since: datetime | None = None
     ) -> list[ListedJob]:
-        """Ask about many jobs in few calls; what the provider does not know is absent from the answer."""
+        """Ask about many jobs in few calls; what the provider does not know is absent from the answer.
+
+        Here one by one, where a provider has no listing: one that cannot be read is told with its `problem`.
+        """
         found = []
         for job in jobs:
-            try:
-                found.append(ListedJob("", self.status(job)))
-            except NotThere:
-                continue
+            with suppress(NotThere):
+                found.append(ListedJob("", self.readable_status(job)))
         return found
+
+    def readable_status(self, job: JobRef) -> ProviderUpdate:
+        """`status`; what only this one job's answer is to blame for becomes its `problem`."""
+        try:
+            return self.status(job)
+        except (BadAnswer, ProviderRejected, AnswerTooLarge) as error:
+            return ProviderUpdate(job.job_id, job.item_key, problem=error.detail)
+
+    @classmethod
+    def lists(cls) -> bool:
+        """Whether it asks about many jobs in one call."""
+        return cls.list_jobs is not Provider.list_jobs
+
+    def result_until(self, ended: datetime) -> datetime | None:
+        """When the result of a job that ended then is forgotten; None: never."""
+        return ended + timedelta(seconds=self.result_seconds) if self.result_seconds is not None else None
 
     def missing_credentials(self) -> str:
         """What the account lacks to be asked anything, in words; else ""."""

@@ -107,6 +107,7 @@ def make_task(now: datetime) -> MakeTask:
             "state": state,
             "finished_at": now if state in FINAL_STATES else None,
             "attempt_count": 0 if state in (State.QUEUED, State.SCHEDULED) else 1,
+            "fetch_account": "sandbox" if state == State.FETCHING else "",
             "deadline_at": now + timedelta(hours=1) if state == State.RUNNING else None,
         }
         task = Task.objects.create(**{**values, **fields})

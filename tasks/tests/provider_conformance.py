@@ -41,8 +41,8 @@ class ProviderConformance:
     `callbacks`: (body, expected updates) as the provider really sends them.
 
     `bad_input` with `bad_options`: what the provider itself refuses. An adapter that maps its input sends no bad one,
-    and gives bad options only (a template of what the provider does not take); with neither it judges inputs later. What
-    a start needs beside its input, a model or an actor, are `options`, or the account's own."""
+    and gives bad options only (a template of what the provider does not take); with neither it judges inputs later.
+    What a start needs beside its input, a model or an actor, are `options`, or the account's own."""
 
     kind: str
     input: dict[str, Any]

@@ -34,6 +34,7 @@ class SandboxProvider(CallingProvider):
     scheme = "standard_webhooks"
     kinds = frozenset({"map_search", "email_generation", "scoring"})
     max_batch = 1000
+    jobs_per_listing = IDS_PER_CALL
     takes_base_url = True
     nothing_done = frozenset({500})  # what the sandbox promises; the codes of others say nothing of it
 

@@ -59,7 +59,7 @@ def test_a_deep_result_of_any_adapter_is_a_bad_answer_and_the_others_of_its_set_
     monkeypatch.setattr("tasks.accounts.get", lambda _name: Deep())
     tasks = [make_task(State.FETCHING, job=JobState.SUCCEEDED, job_id=f"j{n}") for n in range(3)]
     assert ExternalJob.objects.count() == 3
-    fetches = fetching.claim("scoring", 5, clock.now())
+    fetches = fetching.claim("sandbox", 5, clock.now())
     pairs = [(fetch, fetching.call(fetch)) for fetch in fetches]
     assert [type(fetched.error) for _, fetched in pairs] == [BadAnswer, type(None), type(None)]
     fetching.settle(pairs, clock.now())

@@ -11,7 +11,7 @@ import pytest
 
 from tasks.engine import clock, lifecycle
 from tasks.external import adoption, fetching, starting
-from tasks.external.reconcile import time_out
+from tasks.external.overdue import time_out
 from tasks.models import ExternalJob, KeptAnswer, ProviderAccount, Task
 from tasks.providers import calling
 from tasks.states import Cause, JobState, State
@@ -81,7 +81,8 @@ def fetched(task: Task, times: int = 1) -> Task:
     for _ in range(times):
         now += timedelta(seconds=1)
         Task.objects.filter(pk=task.pk).update(next_attempt_at=now)
-        if fetches := fetching.claim("scoring", 5, now):
+        ProviderAccount.objects.update(held_until=None)
+        if fetches := fetching.claim("sandbox", 5, now):
             fetching.settle([(fetch, fetching.call(fetch)) for fetch in fetches], now)
     task.refresh_from_db()
     return task
