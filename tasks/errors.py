@@ -4,6 +4,7 @@ TaskError ─┬─ UnknownKind       no such kind
            ├─ InvalidInput      a field of the input is wrong; `errors` names each
            ├─ BadBatch          empty or too large
            ├─ NoProvider        the kind needs a job provider and none is set up
+           ├─ UniqueTaken       another task holds the unique key; `errors` names it
            ├─ NotFound          no such task or batch for this caller
            ├─ WrongState        the verb is not allowed in the state the task is in
            └─ RunFailed         an internal kind's run failed; `permanent` says whether to try again
@@ -38,6 +39,12 @@ class BadBatch(TaskError):
 
 class NoProvider(TaskError):
     code = "no_provider"
+
+
+class UniqueTaken(TaskError):
+    """`errors`: `{field, code, detail, task?}`, where `task` is the id of the one that holds the key."""
+
+    code = "unique_taken"
 
 
 class NotFound(TaskError):

@@ -87,9 +87,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="task",
             name="expires_at",
-            field=models.DateTimeField(
-                blank=True, help_text="Not started after it: it then ends as cancelled.", null=True
-            ),
+            field=models.DateTimeField(blank=True, help_text="Not started after it: then it is cancelled.", null=True),
         ),
         migrations.AddField(
             model_name="task",
@@ -104,9 +102,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="task",
             name="unique_key",
-            field=models.CharField(
-                blank=True, help_text="Nobody else of its kind and subscriber has it.", max_length=200
-            ),
+            field=models.CharField(blank=True, help_text="No other of its kind and subscriber has it.", max_length=200),
         ),
         migrations.AddField(
             model_name="task",

@@ -19,7 +19,10 @@ class Schedule(models.Model):
     subscriber = models.CharField(max_length=100, blank=True)
     priority = models.PositiveSmallIntegerField(choices=Priority.choices, default=Priority.NORMAL)
     expires_after_seconds = models.PositiveIntegerField(
-        null=True, blank=True, validators=bounded(MAX_TIMEOUT_SECONDS), help_text="A task not started by then is cancelled."
+        null=True,
+        blank=True,
+        validators=bounded(MAX_TIMEOUT_SECONDS),
+        help_text="A task not started by then is cancelled.",
     )
     unique_key = models.CharField(
         max_length=200, blank=True, help_text="A slot makes no task while an earlier one with this key is open."

@@ -12,7 +12,9 @@ from tasks.states import BATCH_OUTCOMES, FINAL_STATES, OPEN_STATES, Cause, KeyHe
 
 TO_START = ["queued", "retrying"]
 # While a task holds its unique key nobody else of its kind and subscriber can have it.
-HOLDS_KEY = Q(state__in=OPEN_STATES) | Q(unique_while=KeyHeld.EVER) | Q(state="succeeded", unique_while=KeyHeld.SUCCEEDED)
+HOLDS_KEY = (
+    Q(state__in=OPEN_STATES) | Q(unique_while=KeyHeld.EVER) | Q(state="succeeded", unique_while=KeyHeld.SUCCEEDED)
+)
 
 
 class Batch(models.Model):
@@ -83,8 +85,8 @@ class Task(models.Model):
     redrive_count = models.PositiveSmallIntegerField(default=0)
     run_at = models.DateTimeField(help_text="Not before.")
     next_attempt_at = models.DateTimeField(help_text="When it is due next, in the states that wait.")
-    expires_at = models.DateTimeField(null=True, blank=True, help_text="Not started after it: it then ends as cancelled.")
-    unique_key = models.CharField(max_length=200, blank=True, help_text="Nobody else of its kind and subscriber has it.")
+    expires_at = models.DateTimeField(null=True, blank=True, help_text="Not started after it: then it is cancelled.")
+    unique_key = models.CharField(max_length=200, blank=True, help_text="No other of its kind and subscriber has it.")
     unique_while = models.CharField(
         max_length=10, choices=KeyHeld.choices, default=KeyHeld.OPEN, help_text="How long it holds its unique key."
     )
