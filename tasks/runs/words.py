@@ -11,10 +11,12 @@ from tasks.models import Task
 RUN, CANCEL, GIVE_BACK = "run", "cancel", "give_back"
 DONE, PROGRESS, UNBEGUN = "done", "progress", "unbegun"
 
-CARRIED = (  # what a run's function may read of its task without asking the database
+_MAY_READ = {  # what a run's function may read of its task without asking the database
     "id", "kind", "input", "batch_id", "position", "subscriber", "caller", "reference", "correlation_id", "state",
     "attempt_count", "attempt_limit", "redrive_count", "run_at", "created_at", "deadline_at", "expires_at", "priority",
-)  # fmt: skip
+}  # fmt: skip
+# In the order of the model, which `from_db` counts by.
+CARRIED = [field.attname for field in Task._meta.concrete_fields if field.attname in _MAY_READ]
 Order = tuple[tuple[Any, ...], int]  # the carried fields, and the memory limit in MB
 
 
@@ -25,7 +27,7 @@ def order_of(task: Task, memory_mb: int) -> Order:
 
 def task_of(order: Order) -> Task:
     """The task in the child. What is not carried is read from the database where it is asked for."""
-    return Task.from_db(None, list(CARRIED), list(order[0]))
+    return Task.from_db(None, CARRIED, order[0])
 
 
 def id_of(order: Order) -> int:

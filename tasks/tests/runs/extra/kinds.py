@@ -13,7 +13,11 @@ from tasks.kinds.registry import Kind, register
 from tasks.kinds.running import Cancel, Fail, Retry, Run, Snooze
 from tasks.models import Task
 
-SCHEMA = {"type": "object", "additionalProperties": True}
+SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {"does": {"type": "string"}, "say": {"type": "integer"}, "seconds": {"type": "integer"}},
+}
 
 
 def behave(task: Task, run: Run) -> Any:
