@@ -33,6 +33,10 @@ class InvalidInput(TaskError):
     code = "invalid"
 
 
+class InvalidTerms(InvalidInput):
+    """What is wrong is no field of the input, but one beside it: `priority`, `expires_at`, `reference`."""
+
+
 class BadBatch(TaskError):
     code = "bad_batch"
 

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from tasks.engine import uniqueness
-from tasks.errors import InvalidInput, UniqueTaken
+from tasks.errors import InvalidTerms, UniqueTaken
 from tasks.models import Task
 from tasks.states import KeyHeld, Priority
 
@@ -31,7 +31,7 @@ class Terms:
     unique_while: str = KeyHeld.OPEN.value
 
     def checked(self, due: datetime) -> "Terms":
-        """Raises InvalidInput. `due` is when the task would start at the earliest."""
+        """Raises InvalidTerms. `due` is when the task would start at the earliest."""
         if self.priority not in PRIORITIES:
             raise wrong(
                 "priority", "unknown_priority", f"There is no such priority; there are {', '.join(PRIORITIES)}."
@@ -68,8 +68,8 @@ class Terms:
         }
 
 
-def wrong(field: str, code: str, detail: str) -> InvalidInput:
-    return InvalidInput(f"{field}: {detail}", errors=[{"field": field, "code": code, "detail": detail}])
+def wrong(field: str, code: str, detail: str) -> InvalidTerms:
+    return InvalidTerms(f"{field}: {detail}", errors=[{"field": field, "code": code, "detail": detail}])
 
 
 @contextmanager

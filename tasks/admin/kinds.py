@@ -59,7 +59,17 @@ class PolicyForm(forms.ModelForm):
 
     class Meta:
         model = KindPolicy
-        fields = ("provider", "concurrency", "rate_per_minute", "attempt_limit", "timeout_seconds", "batch_size")
+        fields = (
+            "provider",
+            "concurrency",
+            "rate_per_minute",
+            "subscriber_concurrency",
+            "subscriber_rate_per_minute",
+            "attempt_limit",
+            "timeout_seconds",
+            "memory_mb",
+            "batch_size",
+        )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -95,8 +105,11 @@ class KindPolicyAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
         "provider",
         "concurrency",
         "rate_per_minute",
+        "subscriber_concurrency",
+        "subscriber_rate_per_minute",
         "attempt_limit",
         "timeout_seconds",
+        "memory_mb",
         "batch_size",
     )
     readonly_fields = ("title", "switch", "held_words")

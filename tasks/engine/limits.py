@@ -58,6 +58,12 @@ def is_out_of_tokens(policy: KindPolicy, now: datetime) -> bool:
     return rate is not None and level(_bucket(policy), rate, now) < 1
 
 
+def is_share_used(policy: KindPolicy, share: SubscriberShare | None, now: datetime) -> bool:
+    """Whether a subscriber's rate keeps its next one back."""
+    rate = _rate(policy.subscriber_rate_per_minute)
+    return rate is not None and share is not None and level(Bucket(share.tokens, share.tokens_at), rate, now) < 1
+
+
 def shares(policy: KindPolicy, names: Sequence[str], room: int, now: datetime) -> dict[str, int]:
     """How many each of these subscribers may start now, `room` at most. `policy` is locked."""
     allowed = dict.fromkeys(names, room)

@@ -111,11 +111,14 @@ class Children:
         child.pipe.close()
         return self._statuses.pop(child.pid, 0)
 
-    def close(self, living: Sequence[Child]) -> None:
-        """End all of them now."""
+    def end(self, living: Sequence[Child]) -> None:
+        """End these now."""
         for child in living:
             child.kill(signal.SIGKILL)
             child.pipe.close()
+
+    def close(self) -> None:
+        """End the template, and with it whoever lives."""
         self._forget_template()
 
     def _forget_template(self) -> None:

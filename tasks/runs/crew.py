@@ -1,8 +1,9 @@
 """Who runs what: the runs that a worker has claimed, handed to its children, taken back from them, ended in time.
 
-Each kind has children of its own, as many as it may use, so one kind's long runs hold up no other. Quick runs are handed
-over several at once; whatever waits behind a run that turns out long is given back and goes to another child. A child
-that dies takes one run with it: with others behind it nobody knows which it was, so those are all begun again, each alone.
+Each kind has children of its own, as many as it may use, so one kind's long runs hold up no other. Quick runs are
+handed over several at once; whatever waits behind a run that turns out long is given back and goes to another child. A
+child that dies takes one run with it: with others behind it nobody knows which it was, so those are all begun again,
+each alone.
 """
 
 import signal
@@ -79,8 +80,8 @@ class Squad:
 class Crew:
     """All of a worker's children. `ended` and `progress` are what the worker has to write."""
 
-    def __init__(self) -> None:
-        self._children = Children()
+    def __init__(self, children: Children) -> None:
+        self._children = children
         self._idle: list[tuple[Child, float]] = []
         self.squads: dict[str, Squad] = {}
         self.ended: dict[RunKey, Ended] = {}
@@ -230,7 +231,7 @@ class Crew:
             if now - run.killed_at > TERM_SECONDS:
                 hands.child.kill(signal.SIGKILL)
         elif run.began and now - run.began > run.timeout_seconds:
-            text = f"The run took longer than the {run.timeout_seconds:,.0f} s that its kind's policy allows, and was ended."
+            text = f"The run took longer than the {run.timeout_seconds:,.0f} s of its kind's policy, and was ended."
             self._doom(hands, run, failed("timed_out", text), now)
         elif run.asked_at and now - run.asked_at > CANCEL_SECONDS:
             text = f"Asked to stop, the run went on for {CANCEL_SECONDS:.0f} s, and was ended."
@@ -265,6 +266,6 @@ class Crew:
         """End all children now; returns what was claimed and has not ended."""
         left = [run.key for run in self.runs()]
         at_work = [hands.child for squad in self.squads.values() for hands in squad.hands]
-        self._children.close([*at_work, *(child for child, _ in self._idle)])
+        self._children.end([*at_work, *(child for child, _ in self._idle)])
         self._idle, self.squads = [], {}
         return left

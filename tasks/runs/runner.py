@@ -1,8 +1,8 @@
 """The loop of a worker process that runs internal kinds: claim, hand out, listen, settle; and beat while runs live.
 
-One thread, started by the first wake-up and ended when there was nothing to do for a while, or when the worker stops: what
-runs then gets a moment, and what is left is given back, uncharged. The wake-up itself returns at once, so that no message
-stays unacknowledged for as long as a run takes. The database is used by this thread alone.
+One thread, started by the first wake-up and ended when there was nothing to do for a while, or when the worker stops:
+what runs then gets a moment, and what is left is given back, uncharged. The wake-up itself returns at once, so that no
+message stays unacknowledged for as long as a run takes. The database is used by this thread alone.
 """
 
 import threading
@@ -15,13 +15,14 @@ from django.db import InterfaceError, OperationalError, close_old_connections, c
 from tasks import kinds
 from tasks.engine import clock, execution, wake
 from tasks.engine.performing import Ended
+from tasks.runs.children import Children
 from tasks.runs.crew import Crew, Running
 
 LOOK_SECONDS = 0.2
 BEAT_SECONDS = 1.0
 GATHER_SECONDS = 0.03  # what ends within it is settled together
 MOST_AT_ONCE = 500  # claimed, or settled, in one transaction
-IDLE_SECONDS = 5.0
+IDLE_SECONDS = 30.0  # beyond it children and template go; the next wake-up makes them anew
 STOP_SECONDS = 8.0  # what runs gets so long when the worker is told to stop
 FAULT_SECONDS = 1.0
 
@@ -31,9 +32,9 @@ log = structlog.get_logger(__name__)
 class Runner:
     """`should_stop` tells that the worker process ends."""
 
-    def __init__(self, should_stop: Callable[[], bool]) -> None:
+    def __init__(self, should_stop: Callable[[], bool], children: Children) -> None:
         self._should_stop = should_stop
-        self._crew = Crew()
+        self._crew = Crew(children)
         self._nudged = threading.Event()
         self._dry: set[str] = set()
         self._beat_at = self._gathered_since = self._passed_on_at = 0.0
@@ -57,7 +58,7 @@ class Runner:
             connection.close()
 
     def _guarded(self, step: Callable[[], None]) -> None:
-        """A database that is away for a moment must not end what runs: leases outlast it, or the rescue does its work."""
+        """A database that is away for a moment must not end what runs: leases outlast it, or the rescue helps."""
         try:
             step()
         except (OperationalError, InterfaceError) as error:
@@ -171,6 +172,13 @@ class Runner:
             self._write(ended)
 
 
+def _run(runner: Runner, children: Children) -> None:
+    try:
+        runner.run()
+    finally:
+        children.close()
+
+
 _lock = threading.Lock()
 _running: tuple[Runner, threading.Thread] | None = None
 
@@ -184,7 +192,8 @@ def wake_up(should_stop: Callable[[], bool]) -> None:
             if not _running[0].has_ended or should_stop():
                 return
             _running[1].join()
-        runner = Runner(should_stop)
-        thread = threading.Thread(target=runner.run, name="runs")
+        children = Children()
+        runner = Runner(should_stop, children)
+        thread = threading.Thread(target=lambda: _run(runner, children), name="runs")
         _running = runner, thread
         thread.start()

@@ -5,6 +5,7 @@ import json
 import sys
 from argparse import ArgumentParser
 from contextlib import nullcontext
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.urls import reverse
 
-from kernel import correlation
+from kernel import clock, correlation
 from kernel.management.arguments import whole
 from kernel.management.inputs import bounded
 from tasks import kinds
@@ -23,6 +24,7 @@ from tasks.models import Batch
 from tasks.reading import progress
 from tasks.states import FINAL_STATES
 from tasks.submit import submit_batch
+from tasks.terms import PRIORITIES
 
 BAD_INPUT = 2  # exit code: nothing was submitted; 1 says that not everything succeeded
 
@@ -40,6 +42,8 @@ class Command(BaseCommand):
         parser.add_argument("--limit", type=whole(1), metavar="N", help="Take only the first N rows.")
         parser.add_argument("--subscriber", help="Who is told when tasks end.")
         parser.add_argument("--reference", default="", help="Your own name for the batch.")
+        parser.add_argument("--priority", choices=list(PRIORITIES), default="normal", help="Which start first.")
+        parser.add_argument("--expires-in", type=whole(1), metavar="S", help="Cancel what has not started by then.")
         parser.add_argument("--wait", action="store_true", help="Show progress until the batch is complete.")
         parser.add_argument("--follow", action="store_true", help="Like --wait, and name each task as it ends.")
         parser.add_argument("--timeout", type=float, metavar="S", help="Stop waiting after so many seconds.")
@@ -64,6 +68,8 @@ class Command(BaseCommand):
                 caller="manage.py",
                 subscriber=subscriber,
                 reference=options["reference"],
+                priority=options["priority"],
+                expires_at=_expiry(options["expires_in"]),
                 actor=f"shell:{getpass.getuser()}",
                 correlation_id=correlation_id,
             )
@@ -99,6 +105,10 @@ class Command(BaseCommand):
             progress.show(batch, out, follow=options["follow"], timeout=options["timeout"])
         except KeyboardInterrupt:
             raise CommandError(f"\nBatch {batch.pk} goes on without you.", returncode=130) from None
+
+
+def _expiry(seconds: int | None) -> datetime | None:
+    return None if seconds is None else clock.now() + timedelta(seconds=seconds)
 
 
 def _source_batch(pk: int, *, partial: bool) -> Batch:

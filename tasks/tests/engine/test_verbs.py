@@ -253,11 +253,15 @@ def test_what_runs_here_wakes_the_workers_that_run_it(
     assert woken == ["tasks.run_internal"] * 2
 
 
-def test_those_due_first_are_queued_first_and_no_more_than_asked_for(make_task: Any, now: datetime) -> None:
+def test_those_due_first_are_queued_first_in_parts_until_none_is_left(
+    make_task: Any, now: datetime, monkeypatch: Any
+) -> None:
     rows = [make_task(State.SCHEDULED, next_attempt_at=now - timedelta(minutes=m)) for m in (1, 3, 2)]
-    assert lifecycle.promote_due(now, limit=2) == 2
-    assert Task.objects.get(state=State.SCHEDULED).pk == rows[0].pk
-    assert [lifecycle.promote_due(now, limit=2), lifecycle.promote_due(now, limit=2)] == [1, 0]
+    monkeypatch.setattr(lifecycle, "CHUNK", 2)
+    parts = []
+    monkeypatch.setattr(lifecycle.UnitOfWork, "_close", lambda unit: parts.append(sorted(unit.moves)), raising=True)
+    assert lifecycle.promote_due(now) == 3
+    assert parts == [sorted([rows[1].pk, rows[2].pk]), [rows[0].pk]]
 
 
 def test_a_wish_to_cancel_is_noted_once_with_its_time(make_task: Any, now: datetime) -> None:

@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 
 from tasks.kinds import KINDS
+from tasks.runs.children import Children
 from tasks.runs.runner import Runner
 
 SECONDS = 30.0
@@ -16,9 +17,9 @@ SECONDS = 30.0
 class Worker:
     """Turns the loop until something is so."""
 
-    def __init__(self) -> None:
+    def __init__(self, children: Children) -> None:
         self.stops = False
-        self.runner = Runner(lambda: self.stops)
+        self.runner = Runner(lambda: self.stops, children)
 
     def until(self, condition: Callable[[], bool]) -> None:
         ends = time.monotonic() + SECONDS
@@ -26,6 +27,14 @@ class Worker:
             assert time.monotonic() < ends, "it did not get there"
             self.runner.nudge()
             self.runner.turn()
+
+
+@pytest.fixture(scope="session")
+def children() -> Iterator[Children]:
+    """One template for all tests: a new one takes a second or more."""
+    made = Children()
+    yield made
+    made.close()
 
 
 @pytest.fixture
@@ -42,12 +51,12 @@ def behaving() -> Iterator[None]:
 
 
 @pytest.fixture
-def worker(behaving: None, transactional_db: None, monkeypatch: Any) -> Iterator[Worker]:
+def worker(behaving: None, transactional_db: None, children: Children, monkeypatch: Any) -> Iterator[Worker]:
     parts = connection.settings_dict
     who = f"{parts['USER']}:{parts['PASSWORD']}@" if parts["USER"] else ""
     where = f"{parts['HOST']}{':' + str(parts['PORT']) if parts['PORT'] else ''}"
     monkeypatch.setenv("DATABASE_URL", f"postgresql://{who}{where}/{parts['NAME']}")
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "tasks.tests.runs.settings")
-    made = Worker()
+    made = Worker(children)
     yield made
     made.runner._crew.disband()
