@@ -110,9 +110,11 @@ class TaskSerializer(serializers.ModelSerializer):
 
     def _waiting(self, task: Task) -> tuple[Waiting, str] | None:
         """Looked up once for all tasks of a page."""
-        looks = self.context.setdefault("why_waiting", None) or WhyWaiting(clock.now())
-        self.context["why_waiting"] = looks
-        return looks.of(task)
+        whole = self.root
+        if not hasattr(whole, "why_waiting"):
+            whole.why_waiting = WhyWaiting(clock.now())
+        found: tuple[Waiting, str] | None = whole.why_waiting.of(task)
+        return found
 
     def get_input_url(self, task: Task) -> str:
         return f"{self.get_url(task)}input/"

@@ -15,6 +15,7 @@ import signal
 import threading
 import time
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from django.db import connection
@@ -48,7 +49,7 @@ def _tie_to_parent() -> None:
 
 
 def _end_now(_number: int, _frame: object) -> None:
-    """SIGTERM ends the run as an exception does: what it has opened is closed, if that takes no longer than the grace."""
+    """SIGTERM ends the run as an exception does: what it has opened is closed, as long as the grace lasts."""
     _is_told.set()
     raise SystemExit(143)
 
@@ -95,8 +96,7 @@ class Child:
         if memory_mb == self._limit_mb:
             return
         if not self._base_pages:
-            with open("/proc/self/statm", encoding="ascii") as statm:
-                self._base_pages = int(statm.read().split()[0])
+            self._base_pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         most = self._base_pages * PAGE + memory_mb * 1024 * 1024 if memory_mb else resource.RLIM_INFINITY
         resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
         self._limit_mb = memory_mb

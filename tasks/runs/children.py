@@ -84,7 +84,7 @@ class Children:
         ours, theirs = Pipe()
         argv = [sys.executable, "-m", "tasks.runs.forks", str(theirs.fileno())]
         # A session of its own: a signal to the worker's group is the worker's to answer.
-        self._template = subprocess.Popen(argv, pass_fds=[theirs.fileno()], start_new_session=True)
+        self._template = subprocess.Popen(argv, pass_fds=[theirs.fileno()], start_new_session=True)  # noqa: S603 - ourselves
         theirs.close()
         self._control = ours
         return ours
