@@ -106,7 +106,8 @@ def _procrastinate(servers: bench.Topology, count: int) -> float:
         connection.execute("CREATE DATABASE bench_procrastinate")
     where = psycopg.conninfo.make_conninfo(ours, dbname="bench_procrastinate")
     servers.env["BENCH_PROCRASTINATE"] = where
-    _do(servers, "-m", "bench.baselines.noop.with_procrastinate", str(count))
+    # Not as the main module: the workers must know the task by the module it stands in.
+    _do(servers, "-c", f"from bench.baselines.noop import with_procrastinate as w; w.asyncio.run(w.fill({count}))")
     argv = ("-m", "procrastinate", "--app", "bench.baselines.noop.with_procrastinate.app", "worker")
     programs = [_python(servers, f"procrastinate-{n}", *argv, "--concurrency", "10") for n in (1, 2)]
     with psycopg.connect(where, autocommit=True) as connection, _running(servers, programs):

@@ -1,9 +1,9 @@
-"""Which due tasks of a kind start next: by urgency, and within each subscriber's share. SQL: the choice, by its indexes.
+"""Which due tasks of a kind start next: by urgency, and within each subscriber's share. SQL: the choice.
 
 Urgency ages: a less urgent task counts as due `AGES_SECONDS` later than it is, so no flood of more urgent ones keeps it
 waiting for longer than that. Each urgency is an index range in order of time; their beginnings are merged. Where each
-subscriber has a share, the names that wait are read off an index, one probe each, and each name's own beginning is read:
-what a full subscriber has waiting is not walked through. The kind's row is locked by whoever calls.
+subscriber has a share, the names that wait are read off an index, one probe each, and each name's own beginning is
+read: what a full subscriber has waiting is not walked through. The kind's row is locked by whoever calls.
 """
 
 from collections.abc import Sequence

@@ -212,7 +212,7 @@ def promote_due(now: datetime) -> int:
 
 
 def expire_due(now: datetime) -> int:
-    """What has not been started by its `expires_at` ends as cancelled, in parts until none is left; returns how many."""
+    """What has not been started by its `expires_at` is cancelled, in parts until none is left; returns how many."""
     return _in_parts(_expire_part, now)
 
 

@@ -26,8 +26,8 @@ Rule = Callable[[Mapping[str, Any], Any], str]
 
 @dataclass(frozen=True)
 class Kind:
-    """`run` is set for an internal kind: it gets the task, and the run if it takes two (`tasks.kinds.running`), works in
-    a process of our own worker, and returns the result. `processes`: how many run side by side in one worker.
+    """`run` is set for an internal kind: it gets the task, and the run if it takes two (`tasks.kinds.running`), works
+    in a process of our own worker, and returns the result. `processes`: how many run side by side in one worker.
     """
 
     name: str

@@ -8,9 +8,9 @@
             ...
         return {"parts": len(parts)}
 
-It returns its result, anything that JSON holds; or it raises or returns one of the outcomes below. It runs in a process
-of its own, under a lease and a time limit, and may run twice: what it writes must be the same the second time. `run` may
-be left out. Nothing in here touches the database.
+It returns its result, anything that JSON holds; or it raises or returns one of the outcomes below. It runs in a
+process of its own, under a lease and a time limit, and may run twice: what it writes must be the same the second time.
+`run` may be left out. Nothing in here touches the database.
 """
 
 import time
@@ -29,7 +29,7 @@ class Outcome(Exception):
 
 
 class Retry(Outcome):
-    """This attempt came to nothing; another one `after` so many seconds, while the kind allows one. Then a dead letter."""
+    """This attempt came to nothing; another one `after` so many seconds while the kind allows one, then a dead letter."""
 
     def __init__(self, after: float, reason: str = "") -> None:
         super().__init__(reason)

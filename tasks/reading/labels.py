@@ -86,7 +86,7 @@ def _asked_to_stop(task: Task) -> str:
     if kind is None or kind.is_external:
         return "Somebody asked to cancel it. The provider is asked, and its answer decides whether it still finishes."
     at = moment(task.cancel_requested_at)
-    return f"Somebody asked to cancel it at {at}. The run has been told; where it does not stop, it is ended within a minute."
+    return f"Somebody asked to cancel it at {at}. The run is told; if it does not stop, it is ended within a minute."
 
 
 def _running(job: ExternalJob | None) -> str:

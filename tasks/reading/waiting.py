@@ -1,7 +1,7 @@
-"""Why a task that waits does not run at this moment: one word for programs, one sentence for people that says what to do.
+"""Why a task that waits does not run now: one word for programs, one sentence for people that says what to do.
 
-What many tasks have in common (their kind's policy, its account, how many run) is looked up once, so a whole page of them
-costs a few queries. Reads only.
+What many tasks have in common (their kind's policy, its account, how many run) is looked up once, so a whole page of
+them costs a few queries. Reads only.
 """
 
 from collections.abc import Callable

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
+import asyncio  # noqa: F401 - for whoever fills
 import os
-import sys
 
 import procrastinate
 
@@ -21,7 +20,3 @@ async def fill(count: int) -> None:
         await app.schema_manager.apply_schema_async()
         for start in range(0, count, 1_000):
             await noop.batch_defer_async(*({"n": n} for n in range(start, min(count, start + 1_000))))
-
-
-if __name__ == "__main__":
-    asyncio.run(fill(int(sys.argv[1])))

@@ -9,7 +9,7 @@ import pytest
 from kernel import wakeups
 from tasks.engine import backoff, lifecycle
 from tasks.engine.unit_of_work import UnitOfWork
-from tasks.models import Task
+from tasks.models import Task, Transition
 from tasks.states import FINAL_STATES, Cause, State
 
 pytestmark = pytest.mark.django_db
