@@ -190,7 +190,7 @@ SECTIONS: tuple[Section, ...] = (
             Limit("results read at once for a report or a chain", f"{task_rows.ROWS_AT_ONCE:,} rows, {size(task_rows.BYTES_AT_ONCE)}", "the next part"),
             Limit("kind: attempts, tasks at once, starts a minute, time of one attempt", f"{models.MAX_ATTEMPTS:,}; {models.MAX_CONCURRENCY:,}; {models.MAX_RATE_PER_MINUTE:,}; {time(models.MAX_TIMEOUT_SECONDS)}", "refused on saving"),
             Limit("lease of a start, of a fetch", f"{time(starting.LEASE)}, {time(fetching.LEASE)}", "another worker takes it up; `rescued`"),
-            Limit("lease of work in a worker of ours", f"its kind's time for one attempt and {time(execution.LEASE_SLACK)}", "another worker takes it up; `rescued`"),
+            Limit("lease of work in a worker of ours", f"{time(execution.LEASE)}, extended while it runs", "another worker takes it up; `rescued`"),
             Limit("leases of a task that may expire in a row", count(lifecycle.MAX_RESCUES), "dead letter"),
             Limit("single tasks told to live pages at once", count(unit_of_work.MAX_TOPICS), "the pages' own look finds them"),
             Limit("slots of a schedule made in one tick", count(schedules.MOST_SLOTS), "the next ticks make them"),

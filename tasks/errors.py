@@ -4,6 +4,7 @@ TaskError ─┬─ UnknownKind       no such kind
            ├─ InvalidInput      a field of the input is wrong; `errors` names each
            ├─ BadBatch          empty or too large
            ├─ NoProvider        the kind needs a job provider and none is set up
+           ├─ UniqueTaken       another task holds the unique key; `errors` names it
            ├─ NotFound          no such task or batch for this caller
            ├─ WrongState        the verb is not allowed in the state the task is in
            ├─ NotAdopted        the job that a person names cannot be taken for a task's; the words say why
@@ -33,12 +34,22 @@ class InvalidInput(TaskError):
     code = "invalid"
 
 
+class InvalidTerms(InvalidInput):
+    """What is wrong is no field of the input, but one beside it: `priority`, `expires_at`, `reference`."""
+
+
 class BadBatch(TaskError):
     code = "bad_batch"
 
 
 class NoProvider(TaskError):
     code = "no_provider"
+
+
+class UniqueTaken(TaskError):
+    """`errors`: `{field, code, detail, task?}`, where `task` is the id of the one that holds the key."""
+
+    code = "unique_taken"
 
 
 class NotFound(TaskError):

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 import structlog
 from django.db import transaction
 
+from kernel import clock
 from tasks.errors import TaskError
 from tasks.models import Schedule, ScheduleRun, Task
 from tasks.states import Cause
@@ -92,6 +93,15 @@ def _submit(schedule: Schedule, slot: datetime) -> Task:
         caller=f"schedule:{schedule.pk}",
         subscriber=schedule.subscriber,
         reference=f"{schedule.name} {slot:%Y-%m-%dT%H:%M:%SZ}",
+        priority=schedule.get_priority_display(),
+        expires_at=_expiry(schedule),
+        unique_key=schedule.unique_key,
         cause=Cause.SCHEDULE,
         actor=f"schedule {schedule.name}",
     )
+
+
+def _expiry(schedule: Schedule) -> datetime | None:
+    """Counted from now: a slot that is caught up with late may still start."""
+    seconds = schedule.expires_after_seconds
+    return None if seconds is None else clock.now() + timedelta(seconds=seconds)

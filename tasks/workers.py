@@ -11,10 +11,11 @@ from celery.worker import state as worker_state
 
 from kernel import steps
 from tasks import kinds, schedules
-from tasks.engine import clock, execution, lifecycle, rescue, wake
+from tasks.engine import clock, lifecycle, rescue, wake
 from tasks.engine.worker_loop import Stream, run_streams
 from tasks.external import adoption, cancelling, fetching, overdue, reconcile, shared_results, starting
 from tasks.models import ExternalJob, Task
+from tasks.runs import runner
 from tasks.states import JobState, State
 
 BUDGET_SECONDS = 25.0
@@ -34,8 +35,8 @@ def fetch() -> None:
 
 @shared_task(name=wake.RUN_INTERNAL, ignore_result=True)
 def run_internal() -> None:
-    """Run what is due of the internal kinds."""
-    _alone("run_internal", lambda: run_due())
+    """Have what is due of the internal kinds run: by a thread of its own, since a run may take hours."""
+    runner.wake_up(should_stop)
 
 
 @shared_task(name=wake.CANCEL, ignore_result=True)
@@ -74,6 +75,7 @@ def sweep() -> None:
 def sweep_once() -> None:
     now = clock.now()
     all_of_them: dict[str, Callable[[], object]] = {
+        "expire": lambda: lifecycle.expire_due(now),
         "promote": lambda: lifecycle.promote_due(now),
         "rescue": lambda: rescue.expired_leases(now),
         "overdue": lambda: overdue.time_out(now),
@@ -158,16 +160,6 @@ def _cancels(account: str) -> Stream:
         threads=4,
         depth=8,
     )
-
-
-def run_due() -> int:
-    """Run internal tasks one after the other until none is due; returns how many."""
-    count = 0
-    for kind in kinds.internal():
-        while not should_stop() and (task := execution.claim(kind, clock.now())) is not None:
-            execution.settle(task, execution.perform(task), clock.now())
-            count += 1
-    return count
 
 
 def _each(settle: Callable[..., None], pairs: list, now: object) -> None:  # type: ignore[type-arg]

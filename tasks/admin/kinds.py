@@ -65,8 +65,11 @@ class PolicyForm(forms.ModelForm):
             "starts_again_unasked",
             "concurrency",
             "rate_per_minute",
+            "subscriber_concurrency",
+            "subscriber_rate_per_minute",
             "attempt_limit",
             "timeout_seconds",
+            "memory_mb",
             "batch_size",
         )
 
@@ -118,8 +121,11 @@ class KindPolicyAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
         "starts_again_unasked",
         "concurrency",
         "rate_per_minute",
+        "subscriber_concurrency",
+        "subscriber_rate_per_minute",
         "attempt_limit",
         "timeout_seconds",
+        "memory_mb",
         "batch_size",
     )
     readonly_fields = ("title", "switch", "held_words")

@@ -35,7 +35,19 @@ class ScheduleForm(forms.ModelForm):
 
     class Meta:
         model = Schedule
-        fields = ("name", "kind", "input", "subscriber", "every_seconds", "starts_at", "catch_up", "is_enabled")
+        fields = (
+            "name",
+            "kind",
+            "input",
+            "subscriber",
+            "priority",
+            "expires_after_seconds",
+            "unique_key",
+            "every_seconds",
+            "starts_at",
+            "catch_up",
+            "is_enabled",
+        )
         help_texts = {
             "input": 'JSON with the fields of the kind, e.g. {"trade": "bakery", "place": "Oslo"}; checked on saving.',
             "starts_at": "UTC. The slots are counted from here.",

@@ -23,6 +23,7 @@ from tasks.errors import WrongState
 from tasks.models import ExternalJob, KeptAnswer, KindPolicy, Task
 from tasks.reading import bodies, labels
 from tasks.reading.timeline import Entry, entries
+from tasks.reading.waiting import WhyWaiting
 from tasks.states import OPEN_STATES, Cause, State
 
 JOBS_SHOWN = 20
@@ -219,13 +220,17 @@ def _panel(task: Task, request: HttpRequest) -> dict[str, Any]:
     now = clock.now()
     jobs = list(task.jobs.order_by("-id")[:JOBS_SHOWN])
     policy = KindPolicy.objects.filter(kind=task.kind).first()
+    waits = WhyWaiting(now).of(task)
     shows = request.user.has_perm("tasks.view_payload_task")
     return {
         "task": task,
         "state": task.get_state_display(),
         "colour": labels.COLOURS[task.get_state_display()],
         "kind": labels.kind_title(task.kind),
-        "next_step": labels.next_step(task, jobs[0] if jobs else None, policy, now),
+        "next_step": waits[1] if waits else labels.next_step(task, jobs[0] if jobs else None, policy, now),
+        "priority": task.get_priority_display(),
+        "expires": labels.moment(task.expires_at),
+        "unique": f"{task.unique_key}, {task.get_unique_while_display()}" if task.unique_key else "",
         "attempts": f"{task.attempt_count} of {task.attempt_limit}",
         "redriven": {0: "never", 1: "once"}.get(task.redrive_count, f"{task.redrive_count} times"),
         "batch": f"Batch {task.batch_id}, place {task.position}" if task.batch_id else "none",

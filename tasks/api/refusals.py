@@ -22,12 +22,16 @@ def _problem(error: errors.TaskError, prefix: str) -> Problem:
     match error:
         case errors.UnknownKind():
             return BadInput(error.detail, errors=[{"field": "kind", "code": error.code, "detail": error.detail}])
+        case errors.InvalidTerms():
+            return _wrong_input(error, "")
         case errors.InvalidInput():
             return _wrong_input(error, prefix)
         case errors.BadBatch():
             return BadInput(error.detail, errors=[{"field": "tasks", "code": error.code, "detail": error.detail}])
         case errors.NotFound():
             return NotFound(error.detail)
+        case errors.UniqueTaken():
+            return Conflict(error.detail, code=error.code, errors=error.errors)
         case errors.NoProvider() | errors.WrongState() | errors.NotAdopted():
             return Conflict(error.detail, code=error.code)
     return Problem(error.detail, code=error.code)

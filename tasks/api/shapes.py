@@ -2,14 +2,17 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_serializer
+from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
 
+from kernel import clock
 from tasks import kinds
 from tasks.models import Batch, Task
 from tasks.reading import bodies
-from tasks.states import Cause, JobState, State
+from tasks.reading.waiting import WhyWaiting
+from tasks.states import Cause, JobState, KeyHeld, State, Waiting
+from tasks.terms import PRIORITIES
 
 ROOT = "/api/v1"
 
@@ -44,6 +47,12 @@ class TaskSerializer(serializers.ModelSerializer):
     result_url = serializers.SerializerMethodField(help_text="The whole of it; null while there is none.")
     url = serializers.SerializerMethodField()
 
+    priority = serializers.CharField(source="get_priority_display", read_only=True, help_text="high, normal or low.")
+    waiting_reason = serializers.SerializerMethodField(
+        help_text="Why it does not run now, in one word; null otherwise."
+    )
+    waiting_words = serializers.SerializerMethodField(help_text="The same in a sentence that says what to do.")
+
     class Meta:
         model = Task
         fields = (
@@ -52,7 +61,11 @@ class TaskSerializer(serializers.ModelSerializer):
             "state",
             "state_label",
             "final",
+            "waiting_reason",
+            "waiting_words",
+            "priority",
             "progress",
+            "progress_note",
             "batch",
             "position",
             "subscriber",
@@ -70,6 +83,9 @@ class TaskSerializer(serializers.ModelSerializer):
             "redrive_count",
             "run_at",
             "next_attempt_at",
+            "expires_at",
+            "unique_key",
+            "unique_while",
             "cancel_requested_at",
             "created_at",
             "started_at",
@@ -82,6 +98,23 @@ class TaskSerializer(serializers.ModelSerializer):
 
     def get_url(self, task: Task) -> str:
         return url_of(self.context["request"], "tasks", task.pk)
+
+    @extend_schema_field(serializers.ChoiceField(Waiting.choices, allow_null=True))
+    def get_waiting_reason(self, task: Task) -> str | None:
+        found = self._waiting(task)
+        return found[0].value if found else None
+
+    def get_waiting_words(self, task: Task) -> str | None:
+        found = self._waiting(task)
+        return found[1] if found else None
+
+    def _waiting(self, task: Task) -> tuple[Waiting, str] | None:
+        """Looked up once for all tasks of a page."""
+        whole = self.root
+        if not hasattr(whole, "why_waiting"):
+            whole.why_waiting = WhyWaiting(clock.now())
+        found: tuple[Waiting, str] | None = whole.why_waiting.of(task)
+        return found
 
     def get_input_url(self, task: Task) -> str:
         return f"{self.get_url(task)}input/"
@@ -125,6 +158,9 @@ class BatchSerializer(serializers.ModelSerializer):
         return url_of(self.context["request"], "batches", batch.pk)
 
 
+UNIQUE = "While another task of its kind and subscriber holds this key there is no second one: 409, with its id."
+
+
 class _Known(serializers.Serializer):
     """A request whose fields are all known: a misspelt one is refused instead of ignored."""
 
@@ -145,6 +181,12 @@ class NewTaskSerializer(_Known):
     subscriber = serializers.CharField(max_length=100, required=False, allow_blank=True, default="")
     run_at = serializers.DateTimeField(required=False, allow_null=True, default=None)
     reference = serializers.CharField(max_length=200, required=False, allow_blank=True, default="")
+    priority = serializers.ChoiceField(list(PRIORITIES), required=False, default="normal")
+    expires_at = serializers.DateTimeField(
+        required=False, allow_null=True, default=None, help_text="Not started after it: it then ends as cancelled."
+    )
+    unique_key = serializers.CharField(max_length=200, required=False, allow_blank=True, default="", help_text=UNIQUE)
+    unique_while = serializers.ChoiceField(KeyHeld.choices, required=False, default=KeyHeld.OPEN)
 
 
 class NewBatchSerializer(_Known):
@@ -153,7 +195,12 @@ class NewBatchSerializer(_Known):
     kind = serializers.CharField(max_length=60)
     subscriber = serializers.CharField(max_length=100, required=False, allow_blank=True, default="")
     reference = serializers.CharField(max_length=200, required=False, allow_blank=True, default="")
-    tasks = serializers.JSONField(help_text="A list of {input, reference?} objects.")
+    priority = serializers.ChoiceField(list(PRIORITIES), required=False, default="normal")
+    expires_at = serializers.DateTimeField(
+        required=False, allow_null=True, default=None, help_text="Its tasks are not started after it."
+    )
+    unique_while = serializers.ChoiceField(KeyHeld.choices, required=False, default=KeyHeld.OPEN)
+    tasks = serializers.JSONField(help_text="A list of {input, reference?, priority?, unique_key?} objects.")
 
 
 class ReasonSerializer(serializers.Serializer):
@@ -200,6 +247,9 @@ class PolicySerializer(serializers.Serializer):
     is_paused = serializers.BooleanField()
     concurrency = serializers.IntegerField()
     rate_per_minute = serializers.IntegerField(allow_null=True)
+    subscriber_concurrency = serializers.IntegerField(allow_null=True)
+    subscriber_rate_per_minute = serializers.IntegerField(allow_null=True)
+    memory_mb = serializers.IntegerField(allow_null=True)
     attempt_limit = serializers.IntegerField()
     timeout_seconds = serializers.IntegerField()
     batch_size = serializers.IntegerField()

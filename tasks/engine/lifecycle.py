@@ -15,13 +15,13 @@ our own decision, and its transition says so.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
 from kernel import audit
 from tasks import kinds
-from tasks.engine import backoff, clock, wake
+from tasks.engine import backoff, clock, uniqueness, wake
 from tasks.engine.unit_of_work import Step, UnitOfWork
 from tasks.models import SMALL_MOST, ExternalJob, Task
 from tasks.states import FINAL_STATES, OPEN_STATES, Cause, JobState, State
@@ -30,6 +30,7 @@ MAX_RESCUES = 5  # leases that expired in a row, before a task counts as poison
 UNANSWERED = "start_unanswered"  # of a task that waits, and of one that has given up
 MAX_UNANSWERED = 100  # with the backoff's cap, half a day of a gateway that answers for a provider that is down
 REFETCHED = frozenset({"result_refused", "result_unreadable", "result_too_large", "fetch_failed"})
+NOT_STARTED = (State.SCHEDULED, State.QUEUED, State.RETRYING)
 CHUNK = 500
 
 
@@ -44,11 +45,12 @@ SUCCEED = _step("succeed", [State.RUNNING, State.FETCHING], State.SUCCEEDED)
 RETRY = _step("retry", [State.RUNNING, State.FETCHING], State.RETRYING)
 BURY = _step("bury", [State.RUNNING, State.FETCHING, State.RETRYING], State.DEAD_LETTER)
 CANCEL = _step("cancel", OPEN_STATES, State.CANCELLED)
+EXPIRE = _step("expire", NOT_STARTED, State.CANCELLED)
 REDRIVE = _step("redrive", [State.DEAD_LETTER], State.QUEUED)
 REFETCH = _step("refetch", [State.DEAD_LETTER], State.FETCHING)
 DISCARD = _step("discard", [State.DEAD_LETTER], State.CANCELLED)
 RESCUE = _step("rescue", [State.RUNNING, State.FETCHING], None)
-TABLE = (PROMOTE, START, UPSTREAM_COMPLETED, SUCCEED, RETRY, BURY, CANCEL, REDRIVE, REFETCH, DISCARD, RESCUE)
+TABLE = (PROMOTE, START, UPSTREAM_COMPLETED, SUCCEED, RETRY, BURY, CANCEL, EXPIRE, REDRIVE, REFETCH, DISCARD, RESCUE)
 
 
 # --- verbs on a locked task -----------------------------------------------------------------------------------
@@ -64,6 +66,7 @@ def start(unit: UnitOfWork, task: Task, *, deadline: datetime, detail: str = "",
         attempt_count=task.attempt_count + 1,
         fetch_count=0,
         progress=0,
+        progress_note="",
         started_at=task.started_at or unit.now,
         deadline_at=deadline,
         **lease,
@@ -80,14 +83,23 @@ def upstream_completed(unit: UnitOfWork, task: Task, *, detail: str = "") -> boo
 
 def succeed(unit: UnitOfWork, task: Task, result: Any, *, detail: str = "") -> bool:
     """`detail` says what of the result had to be replaced."""
-    done = {"result": result, "progress": 100, "error_code": "", "error_text": ""}
+    done = {"result": result, "progress": 100, "progress_note": "", "error_code": "", "error_text": ""}
     return unit.move(task, SUCCEED, reason="result_accepted", detail=detail, **done)
 
 
-def fail(unit: UnitOfWork, task: Task, *, code: str, text: str, permanent: bool = False, reason: str = "") -> bool:
+def fail(
+    unit: UnitOfWork,
+    task: Task,
+    *,
+    code: str,
+    text: str,
+    permanent: bool = False,
+    reason: str = "",
+    wait_seconds: float | None = None,
+) -> bool:
     """An attempt came to nothing: another one later, a dead letter, or the end that somebody asked for meanwhile.
 
-    `reason` is our own word for the transition where `code` is the provider's.
+    `reason` is our own word for the transition where `code` is the provider's. `wait_seconds`: where the run said when.
     """
     reason = reason or code
     if task.cancel_requested_at is not None:
@@ -95,7 +107,7 @@ def fail(unit: UnitOfWork, task: Task, *, code: str, text: str, permanent: bool 
     error = {"error_code": code[:60], "error_text": text[:2000]}
     if permanent or task.attempt_count >= task.attempt_limit:
         return unit.move(task, BURY, reason=reason, detail=text, **error)
-    wait = backoff.before_attempt(task.attempt_count)
+    wait = backoff.before_attempt(task.attempt_count) if wait_seconds is None else wait_seconds
     return unit.move(
         task,
         RETRY,
@@ -160,6 +172,21 @@ def rescue(unit: UnitOfWork, task: Task, *, detail: str, back_to_retrying: bool 
     )
 
 
+def postponed(unit: UnitOfWork, task: Task, *, reason: str, detail: str, until: datetime) -> bool:
+    """A run that did not want to, or could not, go on now: due again at `until`, and the attempt is not charged."""
+    if task.cancel_requested_at is not None:
+        return _cancelled(unit, task, reason=reason, detail=detail)
+    charged = max(0, task.attempt_count - 1)
+    return unit.move(
+        task, RETRY, reason=reason, detail=detail, attempt_count=charged, next_attempt_at=until, rescue_count=0
+    )
+
+
+def stopped(unit: UnitOfWork, task: Task, *, reason: str, detail: str) -> bool:
+    """A run ended because somebody asked for it, or because it found that nobody wants it."""
+    return _cancelled(unit, task, reason=reason, detail=detail)
+
+
 def adopted(unit: UnitOfWork, task: Task, *, detail: str = "") -> bool:
     """The provider has the job of a start whose answer never came: it goes on, and the timeline says why."""
     detail = detail or "The start call's answer never came; the provider was asked, and has the job."
@@ -208,15 +235,43 @@ def _cancelled(unit: UnitOfWork, task: Task, *, reason: str, detail: str) -> boo
 # --- verbs that are transactions of their own -----------------------------------------------------------------
 
 
-def promote_due(now: datetime, limit: int = CHUNK) -> int:
-    """Scheduled tasks whose time has come are queued; returns how many."""
+def promote_due(now: datetime) -> int:
+    """Scheduled tasks whose time has come are queued, in parts until none is left; returns how many."""
+    return _in_parts(_promote_part, now)
+
+
+def expire_due(now: datetime) -> int:
+    """What has not been started by its `expires_at` is cancelled, in parts until none is left; returns how many."""
+    return _in_parts(_expire_part, now)
+
+
+def _in_parts(part: Callable[[datetime], int], now: datetime) -> int:
+    total = 0
+    while (moved := part(now)) > 0:
+        total += moved
+        if moved < CHUNK:
+            break
+    return total
+
+
+def _promote_part(now: datetime) -> int:
     due = Task.objects.filter(state=State.SCHEDULED, next_attempt_at__lte=now).order_by("next_attempt_at")
-    ids = list(due.values_list("pk", flat=True)[:limit])
+    ids = list(due.values_list("pk", flat=True)[:CHUNK])
     with UnitOfWork.opened(cause=Cause.SCHEDULE, now=now) as unit:
         for task in unit.lock(ids):
             unit.move(task, PROMOTE, reason="due")
-            unit.wake(wake.START if task.kind in kinds.external() else wake.RUN_INTERNAL)
-    return len(ids)
+            unit.wake(_worker_of(task))
+    return len(unit.moves)
+
+
+def _expire_part(now: datetime) -> int:
+    late = Task.objects.filter(expires_at__lte=now, state__in=NOT_STARTED).order_by("expires_at")
+    ids = list(late.values_list("pk", flat=True)[:CHUNK])
+    with UnitOfWork.opened(cause=Cause.SCHEDULE, now=now) as unit:
+        for task in unit.lock(ids, expires_at__lte=now):
+            text = f"It was not started by {task.expires_at:%Y-%m-%d %H:%M:%S} UTC, when it expired."
+            unit.move(task, EXPIRE, reason="expired", detail=text, error_code="expired", error_text=text)
+    return len(unit.moves)
 
 
 def cancel(
@@ -258,16 +313,18 @@ def redrive(
     """Dead letters get new attempts, as many as their kind allows now; their batches open again. Answers who moved.
 
     Where the job itself succeeded and only its result could not be had or used, the result is fetched again: a new job
-    would be paid for.
+    would be paid for. One whose unique key another task has taken stays a dead letter (`uniqueness.holder`). An expiry
+    that was set for its first life does not end its second.
     """
     moved = set()
     with UnitOfWork.opened(cause=cause, now=now or clock.now(), actor=actor) as unit:
-        tasks = unit.lock(ids)
+        tasks = uniqueness.may_hold(unit.lock(ids))
         finished = _finished_upstream(unit, tasks)
         limits = {name: kinds.policy_for(name).attempt_limit for name in {task.kind for task in tasks}}
         for task in tasks:
             fresh: dict[str, Any] = {
                 "attempt_limit": min(task.attempt_count + limits[task.kind], SMALL_MOST),
+                "expires_at": None,
                 "redrive_count": min(task.redrive_count + 1, SMALL_MOST),
                 "rescue_count": 0,
                 "fetch_count": 0,

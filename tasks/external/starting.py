@@ -18,7 +18,7 @@ from django.conf import settings
 from kernel import correlation
 from tasks import accounts, kinds
 from tasks.accounts import limits as account_limits
-from tasks.engine import faults, lifecycle, limits, wake
+from tasks.engine import due, faults, lifecycle, limits, wake
 from tasks.engine.unit_of_work import UnitOfWork
 from tasks.models import ExternalJob, KindPolicy, ProviderAccount, Task
 from tasks.providers.base import (
@@ -81,20 +81,14 @@ def claim(kind: str, calls: int, now: datetime) -> list[Start]:
         calls = account_limits.calls_left(account, now, calls)
         size = max(1, min(policy.batch_size, provider.max_batch))
         room = account_limits.room(account, now, min(limits.room(policy, now), size * calls))
-        groups = _groups(_due(kind, room, now), size)[:calls] if room else []
+        groups = _groups(due.take(policy, room, now), size)[:calls] if room else []
         starts = [_begin(unit, policy, provider, group, size > 1) for group in groups]
         begun = sum(len(start.jobs) for start in starts)
-        limits.spend(policy, begun, now)
+        limits.spend(policy, [task for group in groups for task in group], now)
         account_limits.spend(account, now, starts=begun, calls=len(starts))
     if starts:
         faults.reached("start.claimed")
     return starts
-
-
-def _due(kind: str, room: int, now: datetime) -> list[Task]:
-    rows = Task.objects.select_for_update(no_key=True, skip_locked=True, of=("self",))
-    due = rows.filter(kind=kind, state__in=[State.QUEUED, State.RETRYING], next_attempt_at__lte=now)
-    return list(due.defer("result").order_by("next_attempt_at", "pk")[:room])
 
 
 def next_due(kind: str) -> datetime | None:

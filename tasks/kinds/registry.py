@@ -4,9 +4,11 @@ Any installed app may bring kinds in its `kinds.py` (docs/kinds.md). Where an ex
 choice (`KindPolicy.provider`) and may change while jobs are in flight: a running job's account stands on its own row.
 """
 
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from django.utils.module_loading import autodiscover_modules
@@ -15,7 +17,7 @@ from kernel.network.http import MAX_BODY_BYTES
 from tasks import accounts
 from tasks.errors import InvalidInput, NoProvider, UnknownKind
 from tasks.kinds import schemas
-from tasks.models import KindPolicy, Task
+from tasks.models import KindPolicy
 from tasks.providers.base import Provider
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
@@ -27,14 +29,22 @@ Rule = Callable[[Mapping[str, Any], Any], str]
 
 @dataclass(frozen=True)
 class Kind:
-    """`run` is set for an internal kind: it gets the task, works in our own worker, and returns the result."""
+    """`run` is set for an internal kind: it gets the task, and the run if it takes two (`tasks.kinds.running`), works
+    in a process of our own worker, and returns the result. `processes`: how many run side by side in one worker.
+    """
 
     name: str
     title: str
     schema: Mapping[str, Any]
     accept: Rule
-    run: Callable[[Task], dict[str, Any]] | None = None
+    run: Callable[..., Any] | None = None
+    processes: int = 4
     result_bytes: int = RESULT_BYTES  # the largest result it takes from a provider
+
+    @cached_property
+    def wants_run(self) -> bool:
+        """Whether its function takes the run beside the task."""
+        return self.run is not None and len(inspect.signature(self.run).parameters) > 1
 
     @property
     def is_external(self) -> bool:

@@ -9,18 +9,21 @@ from tasks.models.limits import (
     MAX_ATTEMPTS,
     MAX_BATCH,
     MAX_CONCURRENCY,
+    MAX_MEMORY_MB,
     MAX_RATE_PER_MINUTE,
     MAX_TIMEOUT_SECONDS,
     SMALL_MOST,
 )
-from tasks.models.policies import KindPolicy
+from tasks.models.policies import KindPolicy, SubscriberShare
 from tasks.models.schedules import Schedule, ScheduleRun
-from tasks.models.work import Batch, Task, Transition
+from tasks.models.work import HOLDS_KEY, Batch, Task, Transition
 
 __all__ = [
+    "HOLDS_KEY",
     "MAX_ATTEMPTS",
     "MAX_BATCH",
     "MAX_CONCURRENCY",
+    "MAX_MEMORY_MB",
     "MAX_RATE_PER_MINUTE",
     "MAX_TIMEOUT_SECONDS",
     "SMALL_MOST",
@@ -31,6 +34,7 @@ __all__ = [
     "ProviderAccount",
     "Schedule",
     "ScheduleRun",
+    "SubscriberShare",
     "Task",
     "Transition",
 ]

@@ -11,6 +11,7 @@ from tasks.models.limits import (
     MAX_ATTEMPTS,
     MAX_BATCH,
     MAX_CONCURRENCY,
+    MAX_MEMORY_MB,
     MAX_RATE_PER_MINUTE,
     MAX_TIMEOUT_SECONDS,
     bounded,
@@ -38,6 +39,24 @@ class KindPolicy(models.Model):
         validators=bounded(MAX_RATE_PER_MINUTE),
         help_text="Most starts a minute; empty: no limit. To start none, pause the kind.",
     )
+    subscriber_concurrency = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=bounded(MAX_CONCURRENCY),
+        help_text="Most tasks of one subscriber running at once; empty: as many as of all.",
+    )
+    subscriber_rate_per_minute = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=bounded(MAX_RATE_PER_MINUTE),
+        help_text="Most starts a minute for one subscriber; empty: no limit.",
+    )
+    memory_mb = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=bounded(MAX_MEMORY_MB),
+        help_text="Most memory that one run in our own workers may take, in MB; empty: 1,024.",
+    )
     attempt_limit = models.PositiveSmallIntegerField(default=3, validators=bounded(MAX_ATTEMPTS))
     timeout_seconds = models.PositiveIntegerField(
         default=3600, validators=bounded(MAX_TIMEOUT_SECONDS), help_text="How long one attempt may take."
@@ -63,6 +82,10 @@ class KindPolicy(models.Model):
                 | Q(rate_per_minute__gte=1, attempt_limit__lte=MAX_ATTEMPTS),
                 name="kindpolicy_says_what_it_means",
             ),
+            models.CheckConstraint(
+                condition=~Q(subscriber_concurrency=0) & ~Q(subscriber_rate_per_minute=0) & ~Q(memory_mb=0),
+                name="kindpolicy_shares_say_what_they_mean",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -70,3 +93,23 @@ class KindPolicy(models.Model):
 
     def attempt_deadline(self, now: datetime) -> datetime:
         return now + timedelta(seconds=self.timeout_seconds)
+
+    @property
+    def has_shares(self) -> bool:
+        """Whether each subscriber has a limit of its own."""
+        return self.subscriber_concurrency is not None or self.subscriber_rate_per_minute is not None
+
+
+class SubscriberShare(models.Model):
+    """What a subscriber has used of a kind's rate. Made when it is first limited; forgotten once it is full again."""
+
+    kind = models.CharField(max_length=60)
+    subscriber = models.CharField(max_length=100, blank=True)
+    tokens = models.FloatField(null=True)
+    tokens_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["kind", "subscriber"], name="subscribershare_once")]
+
+    def __str__(self) -> str:
+        return f"{self.subscriber} in {self.kind}"

@@ -5,7 +5,9 @@ from django.db.models import Q
 
 from kernel.clock import CreatedAt
 from kernel.json_fields import ShownJSONField
+from tasks.models.limits import MAX_TIMEOUT_SECONDS, bounded
 from tasks.models.work import Task
+from tasks.states import Priority
 
 
 class Schedule(models.Model):
@@ -15,6 +17,16 @@ class Schedule(models.Model):
     kind = models.CharField(max_length=60)
     input = ShownJSONField(default=dict, blank=True)
     subscriber = models.CharField(max_length=100, blank=True)
+    priority = models.PositiveSmallIntegerField(choices=Priority.choices, default=Priority.NORMAL)
+    expires_after_seconds = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=bounded(MAX_TIMEOUT_SECONDS),
+        help_text="A task not started by then is cancelled.",
+    )
+    unique_key = models.CharField(
+        max_length=200, blank=True, help_text="A slot makes no task while an earlier one with this key is open."
+    )
     every_seconds = models.PositiveIntegerField(help_text="At least 60.")
     starts_at = models.DateTimeField()
     catch_up = models.CharField(

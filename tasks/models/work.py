@@ -8,7 +8,13 @@ from django.db.models import Q
 from kernel.clock import CreatedAt, UpdatedAt
 from kernel.database.windows import Lead
 from kernel.json_fields import ShownJSONField, TextBytes
-from tasks.states import BATCH_OUTCOMES, FINAL_STATES, Cause, State
+from tasks.states import BATCH_OUTCOMES, FINAL_STATES, OPEN_STATES, Cause, KeyHeld, Priority, State
+
+TO_START = ["queued", "retrying"]
+# While a task holds its unique key nobody else of its kind and subscriber can have it.
+HOLDS_KEY = (
+    Q(state__in=OPEN_STATES) | Q(unique_while=KeyHeld.EVER) | Q(state="succeeded", unique_while=KeyHeld.SUCCEEDED)
+)
 
 
 class Batch(models.Model):
@@ -58,7 +64,9 @@ class Task(models.Model):
     reference = models.CharField(max_length=200, blank=True, help_text="The caller's own name for it.")
     correlation_id = models.CharField(max_length=64, db_index=True)
     state = models.CharField(max_length=12, choices=State.choices, default=State.QUEUED)
+    priority = models.PositiveSmallIntegerField(choices=Priority.choices, default=Priority.NORMAL)
     progress = models.PositiveSmallIntegerField(default=0, help_text="0 to 100.")
+    progress_note = models.CharField(max_length=200, blank=True, help_text="What the run says it is at.")
     input = ShownJSONField()
     result = ShownJSONField(null=True, blank=True)
     # Lists carry these instead of the bodies. By the database itself: they cannot part, whoever writes the row.
@@ -77,6 +85,11 @@ class Task(models.Model):
     redrive_count = models.PositiveSmallIntegerField(default=0)
     run_at = models.DateTimeField(help_text="Not before.")
     next_attempt_at = models.DateTimeField(help_text="When it is due next, in the states that wait.")
+    expires_at = models.DateTimeField(null=True, blank=True, help_text="Not started after it: then it is cancelled.")
+    unique_key = models.CharField(max_length=200, blank=True, help_text="No other of its kind and subscriber has it.")
+    unique_while = models.CharField(
+        max_length=10, choices=KeyHeld.choices, default=KeyHeld.OPEN, help_text="How long it holds its unique key."
+    )
     deadline_at = models.DateTimeField(
         null=True, blank=True, help_text="Until then the provider may take; while fetching: it keeps the result."
     )
@@ -102,6 +115,12 @@ class Task(models.Model):
         constraints = [
             models.CheckConstraint(condition=Q(state__in=State.values), name="task_state_known"),
             models.CheckConstraint(condition=Q(progress__lte=100), name="task_progress_percent"),
+            models.CheckConstraint(condition=Q(priority__in=Priority.values), name="task_priority_known"),
+            models.UniqueConstraint(
+                fields=["kind", "subscriber", "unique_key"],
+                condition=~Q(unique_key="") & HOLDS_KEY,
+                name="task_unique_key",
+            ),
             models.CheckConstraint(
                 condition=Q(state__in=FINAL_STATES, finished_at__isnull=False)
                 | (~Q(state__in=FINAL_STATES) & Q(finished_at__isnull=True)),
@@ -114,6 +133,21 @@ class Task(models.Model):
                 fields=["kind", "next_attempt_at"],
                 name="task_due",
                 condition=Q(state__in=["scheduled", "queued", "retrying", "fetching"]),
+            ),
+            # The same by urgency, and by whose they are where a subscriber has a share of its own (`engine.due`).
+            models.Index(
+                fields=["kind", "priority", "next_attempt_at"], name="task_claim", condition=Q(state__in=TO_START)
+            ),
+            models.Index(
+                fields=["kind", "subscriber", "priority", "next_attempt_at"],
+                name="task_claim_subscriber",
+                condition=Q(state__in=TO_START),
+            ),
+            models.Index(fields=["next_attempt_at"], name="task_scheduled", condition=Q(state="scheduled")),
+            models.Index(
+                fields=["expires_at"],
+                name="task_expiry",
+                condition=Q(expires_at__isnull=False, state__in=["scheduled", *TO_START]),
             ),
             models.Index(fields=["leased_until"], name="task_leased", condition=Q(leased_until__isnull=False)),
             models.Index(fields=["kind", "id"], name="task_running", condition=Q(state__in=["running", "fetching"])),

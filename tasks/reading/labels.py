@@ -62,7 +62,7 @@ def next_step(task: Task, job: ExternalJob | None, policy: KindPolicy | None, no
     if task.state in (State.QUEUED, State.RETRYING) and (held := why_held(policy, now)):
         return held
     if task.cancel_requested_at and task.state not in FINAL_STATES:
-        return "Somebody asked to cancel it. The provider is asked, and its answer decides whether it still finishes."
+        return _asked_to_stop(task)
     match task.state:
         case State.SCHEDULED:
             return f"It is queued at {moment(task.run_at)}."
@@ -79,6 +79,14 @@ def next_step(task: Task, job: ExternalJob | None, policy: KindPolicy | None, no
         case State.CANCELLED:
             return "Nothing. It was stopped."
     return "Nothing. Its result is stored, and the event that tells of it is recorded."
+
+
+def _asked_to_stop(task: Task) -> str:
+    kind = kinds.find(task.kind)
+    if kind is None or kind.is_external:
+        return "Somebody asked to cancel it. The provider is asked, and its answer decides whether it still finishes."
+    at = moment(task.cancel_requested_at)
+    return f"Somebody asked to cancel it at {at}. The run is told; if it does not stop, it is ended within a minute."
 
 
 def _running(job: ExternalJob | None) -> str:
