@@ -89,6 +89,11 @@ def default(name: str) -> int:
     return int(next(variable.default for variable in VARIABLES if variable.name == name))
 
 
+def _kept(name: str) -> str:
+    days = default(name)
+    return f"{days} days" if days else "for good"
+
+
 def between(field: str) -> str:
     low, high, unit = endpoint_rules._LIMITS[field]
     return f"{low:,} to {high:,} {unit}"
@@ -330,6 +335,6 @@ SECTIONS: tuple[Section, ...] = (
     ),
     Section(
         "Retention",
-        (*tuple(Limit(what, f"{default(name)} days", "removed", name) for what, name in (("attempts", "ATTEMPT_RETENTION_DAYS"), ("delivered events, inbound events of tasks", "EVENT_RETENTION_DAYS"), ("dead letters", "DEAD_LETTER_RETENTION_DAYS"))), Limit("alerts that are over, operations with their outcomes, the audit trail", "for good", "kept")),
+        (*tuple(Limit(what, f"{default(name)} days", "removed", name) for what, name in (("attempts", "ATTEMPT_RETENTION_DAYS"), ("delivered events, inbound events of tasks", "EVENT_RETENTION_DAYS"), ("dead letters", "DEAD_LETTER_RETENTION_DAYS"))), *(Limit(what, _kept(name), "removed", name) for what, name in (("finished tasks, their batches, transitions and jobs", "TASK_RETENTION_DAYS"), ("dead letters of tasks", "TASK_DEAD_LETTER_RETENTION_DAYS"), ("answers kept of finished tasks", "KEPT_ANSWER_RETENTION_DAYS"), ("slots of schedules whose task is gone", "SCHEDULE_RUN_RETENTION_DAYS"), ("finished operations with their outcomes", "OPERATION_RETENTION_DAYS"), ("alerts that are over", "ALERT_RETENTION_DAYS"), ("the audit trail", "AUDIT_RETENTION_DAYS")))),
     ),
 )  # fmt: skip

@@ -32,6 +32,11 @@ class InvalidInput(TaskError):
     code = "invalid"
 
 
+def wrong_field(field: str, code: str, detail: str) -> InvalidInput:
+    """One field that is wrong, and how to put it right."""
+    return InvalidInput(f"{field}: {detail}", errors=[{"field": field, "code": code, "detail": detail}])
+
+
 class BadBatch(TaskError):
     code = "bad_batch"
 

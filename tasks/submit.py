@@ -13,9 +13,9 @@ from kernel import clock, correlation
 from kernel.live_hints import touched
 from tasks import kinds
 from tasks.engine import wake
-from tasks.errors import BadBatch, InvalidInput
-from tasks.kinds import Kind
-from tasks.models import MAX_BATCH, Batch, KindPolicy, Task, Transition
+from tasks.errors import BadBatch, InvalidInput, wrong_field
+from tasks.kinds import Kind, following
+from tasks.models import MAX_BATCH, Batch, FollowUp, KindPolicy, Task, Transition
 from tasks.states import Cause, State
 
 MAX_ERRORS = 100  # a list of ten thousand wrong rows helps nobody
@@ -34,15 +34,17 @@ def submit(
     cause: Cause = Cause.API,
     actor: str = "",
     correlation_id: str | None = None,
+    then: Any = None,
 ) -> Task:
-    """Make a task. Raises UnknownKind, InvalidInput, NoProvider; then nothing is stored."""
+    """Make a task; `then` is what follows it. Raises UnknownKind, InvalidInput, NoProvider; then nothing is stored."""
     found = kinds.get(kind)
     stored = found.checked(input)
     _refuse_bad_names(subscriber, reference)
+    steps = following.checked(found.name, then, is_batch=False)
     policy = kinds.policy_for(found.name)
     kinds.require_provider(found, policy)
     task = _task(found, policy, stored, clock.now(), run_at, reference)
-    task.caller, task.subscriber = caller[:80], subscriber
+    task.caller, task.subscriber, task.then = caller[:80], subscriber, steps
     task.correlation_id = correlation_id or correlation.current()
     with transaction.atomic():
         task.save()
@@ -61,13 +63,17 @@ def submit_batch(
     cause: Cause = Cause.API,
     actor: str = "",
     correlation_id: str | None = None,
+    then: Any = None,
+    follow_up: FollowUp | None = None,
 ) -> Batch:
     """Make a batch of `{input, reference?}` items, all or none; errors' fields start with `tasks.<index>.`.
 
-    Raises UnknownKind, BadBatch, InvalidInput, NoProvider; then nothing is stored.
+    `then` is what follows it, `follow_up` what it was made by. Raises UnknownKind, BadBatch, InvalidInput, NoProvider;
+    then nothing is stored.
     """
     found = kinds.get(kind)
     _refuse_bad_names(subscriber, reference)
+    steps = following.checked(found.name, then, is_batch=True)
     rows = _checked(found, items)
     policy = kinds.policy_for(found.name)
     kinds.require_provider(found, policy)
@@ -80,6 +86,8 @@ def submit_batch(
         correlation_id=correlation_id or correlation.current(),
         total=len(rows),
         counts={State.QUEUED.value: len(rows)},
+        then=steps,
+        follow_up=follow_up,
     )
     with transaction.atomic():
         batch.save()
@@ -129,10 +137,10 @@ def _checked(kind: Kind, items: Any) -> list[tuple[dict[str, Any], str]]:
 
 def _item(kind: Kind, item: Any) -> tuple[dict[str, Any], str]:
     if not isinstance(item, Mapping):
-        raise _wrong("input", "wrong_type", "A task must be an object with an input.")
+        raise wrong_field("input", "wrong_type", "A task must be an object with an input.")
     unknown = sorted(map(str, item.keys() - {"input", "reference"}))
     if unknown:
-        raise _wrong(unknown[0][:60], "unknown_field", "There is no such field; there are input, reference.")
+        raise wrong_field(unknown[0][:60], "unknown_field", "There is no such field; there are input, reference.")
     reference = item.get("reference") or ""
     _refuse_bad_names("", reference)
     try:
@@ -147,11 +155,7 @@ def _refuse_bad_names(subscriber: Any, reference: Any) -> None:
     names = (("subscriber", subscriber, MAX_SUBSCRIBER), ("reference", reference, MAX_REFERENCE))
     for field, value, longest in names:
         if not isinstance(value, str) or len(value) > longest or "\x00" in value:
-            raise _wrong(field, "too_long", f"This must be text of at most {longest} characters.")
-
-
-def _wrong(field: str, code: str, detail: str) -> InvalidInput:
-    return InvalidInput(f"{field}: {detail}", errors=[{"field": field, "code": code, "detail": detail}])
+            raise wrong_field(field, "too_long", f"This must be text of at most {longest} characters.")
 
 
 def _log(tasks: list[Task], cause: Cause, actor: str) -> None:

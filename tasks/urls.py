@@ -3,6 +3,7 @@
 from rest_framework.routers import SimpleRouter
 
 from tasks.api.kinds import KindViewSet
+from tasks.api.schedules import ScheduleViewSet
 from tasks.api.views import BatchTasksViewSet, BatchViewSet, TaskViewSet
 
 router = SimpleRouter()
@@ -11,4 +12,5 @@ router.register("tasks", TaskViewSet, basename="task")
 router.register("batches", BatchViewSet, basename="batch")
 router.register("batches/(?P<batch>[0-9]{1,18})/tasks", BatchTasksViewSet, basename="batch-task")
 router.register("kinds", KindViewSet, basename="kind")
+router.register("schedules", ScheduleViewSet, basename="schedule")
 urlpatterns = router.urls

@@ -10,12 +10,12 @@ from celery import shared_task
 from celery.worker import state as worker_state
 
 from kernel import steps
-from tasks import kinds, schedules
+from tasks import follow_ups, kinds, schedules
 from tasks.engine import clock, execution, lifecycle, rescue, wake
 from tasks.engine.worker_loop import Stream, run_streams
 from tasks.external import adoption, cancelling, fetching, reconcile, starting
-from tasks.models import Task
-from tasks.states import State
+from tasks.models import FollowUp, Task
+from tasks.states import FollowUpState, State
 
 BUDGET_SECONDS = 25.0
 
@@ -36,6 +36,12 @@ def fetch() -> None:
 def run_internal() -> None:
     """Run what is due of the internal kinds."""
     _alone("run_internal", lambda: run_due())
+
+
+@shared_task(name=wake.FOLLOW_UP, ignore_result=True)
+def follow_up() -> None:
+    """Make what is to follow batches and tasks that have ended."""
+    _alone("follow_up", lambda: steps.guarded("tasks: follow-ups", lambda: follow_ups.make_due(clock.now())))
 
 
 @shared_task(name="tasks.poll", ignore_result=True)
@@ -78,7 +84,10 @@ def due_workers() -> list[str]:
         wake.RUN_INTERNAL: to_start.filter(kind__in=kinds.internal()),
         wake.FETCH: waiting.filter(kind__in=kinds.external(), state=State.FETCHING, lease_token__isnull=True),
     }
-    return [name for name, rows in looks.items() if rows.exists()]
+    found = [name for name, rows in looks.items() if rows.exists()]
+    if FollowUp.objects.filter(state=FollowUpState.WAITING).exists():
+        found.append(wake.FOLLOW_UP)
+    return found
 
 
 def start_streams() -> list[Stream]:

@@ -125,7 +125,7 @@ class BatchSerializer(serializers.ModelSerializer):
         return url_of(self.context["request"], "batches", batch.pk)
 
 
-class _Known(serializers.Serializer):
+class KnownFields(serializers.Serializer):
     """A request whose fields are all known: a misspelt one is refused instead of ignored."""
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
@@ -139,7 +139,7 @@ class _Known(serializers.Serializer):
         return value
 
 
-class NewTaskSerializer(_Known):
+class NewTaskSerializer(KnownFields):
     kind = serializers.CharField(max_length=60)
     input = serializers.JSONField()
     subscriber = serializers.CharField(max_length=100, required=False, allow_blank=True, default="")
@@ -147,7 +147,7 @@ class NewTaskSerializer(_Known):
     reference = serializers.CharField(max_length=200, required=False, allow_blank=True, default="")
 
 
-class NewBatchSerializer(_Known):
+class NewBatchSerializer(KnownFields):
     """The items are checked by the submit verb: ten thousand of them are too many for nested serializers."""
 
     kind = serializers.CharField(max_length=60)

@@ -52,14 +52,14 @@ def perform(task: Task) -> RunOutcome:
     with correlation.bind(task.correlation_id):
         try:
             result = kind.run(task) if kind.run else None
-            problem = kind.accept(task.input, result)
         except RunFailed as failure:
             return RunOutcome(failure=failure)
         except Exception as error:
             log.exception("run_broke", task=task.pk, kind=task.kind)
             return RunOutcome(failure=RunFailed("run_broke", f"The run broke ({type(error).__name__}); see the log."))
-    if problem:
-        return RunOutcome(failure=RunFailed("result_rejected", problem))
+    if broken := kind.broken(task.input, result):
+        again = kind.starts_again_when_rejected
+        return RunOutcome(failure=RunFailed("result_rejected", str(broken), permanent=not again))
     return RunOutcome(result)
 
 

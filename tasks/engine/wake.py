@@ -7,6 +7,7 @@ from kernel.wakeups import after_commit, publish
 
 __all__ = [
     "FETCH",
+    "FOLLOW_UP",
     "RUN_INTERNAL",
     "START",
     "SWEEP",
@@ -20,6 +21,7 @@ START = "tasks.start"
 FETCH = "tasks.fetch"
 RUN_INTERNAL = "tasks.run_internal"
 SWEEP = "tasks.sweep"
+FOLLOW_UP = "tasks.follow_up"
 
 _on_job_ids: set[str] = set()
 

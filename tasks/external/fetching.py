@@ -1,8 +1,9 @@
 """Fetch results of jobs that are finished upstream, and let the kind's rules judge them.
 
-Fetching has retries of its own: not there yet, too many calls, provider down. Only a result that is lost, or that the
-kind's rules reject, starts a new external job, because a new job is paid for again: one that cannot be read, that is
-too large or that the provider refuses is a dead letter, and a redrive fetches it again. What came is kept for the
+Fetching has retries of its own: not there yet, too many calls, provider down. Only a result that is lost starts a new
+external job, because a new job is paid for again. One that cannot be read, that is too large or that the provider
+refuses is a dead letter, and a redrive fetches it again; one that breaks a rule of its kind is one under the rule's
+name, unless the kind says that a new job is to be started. What came is kept for the
 operator (`tasks.external.kept`). The URL is built by the adapter from its own base and the job id, never from a
 payload.
 """
@@ -133,7 +134,9 @@ def settle(pairs: Sequence[tuple[Fetch, Fetched]], now: datetime) -> None:
 
 
 def _judge(unit: UnitOfWork, task: Task, job: ExternalJob, fetch: Fetch, fetched: Fetched) -> None:
-    problem = _problem(fetch, fetched.result)
+    kind = kinds.get(fetch.kind)
+    broken = kind.broken(fetch.input, fetched.result)
+    problem = str(broken or "")
     if problem or fetched.note:
         kept.keep(job, fetched.raw, " ".join(words for words in (problem, fetched.note) if words))
     elif task.error_code == BadAnswer.code:
@@ -142,15 +145,8 @@ def _judge(unit: UnitOfWork, task: Task, job: ExternalJob, fetch: Fetch, fetched
         lifecycle.succeed(unit, task, fetched.result, detail=fetched.note)
         return
     unit.job(job, error_text=problem)
-    lifecycle.fail(unit, task, code="result_rejected", text=problem, permanent=bool(fetched.note))
-
-
-def _problem(fetch: Fetch, result: Any) -> str:
-    try:
-        return kinds.get(fetch.kind).accept(fetch.input, result)
-    except Exception as error:
-        log.exception("acceptance_rule_broke", task=fetch.task_id, kind=fetch.kind)
-        return f"The result has a form that the rules of {fetch.kind} cannot judge ({type(error).__name__})."
+    again = kind.starts_again_when_rejected and not fetched.note
+    lifecycle.fail(unit, task, code="result_rejected", text=problem, permanent=not again)
 
 
 def _not_fetched(unit: UnitOfWork, task: Task, job: ExternalJob, error: ProviderError) -> None:

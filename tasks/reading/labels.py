@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from tasks import accounts, kinds
-from tasks.models import Batch, ExternalJob, KindPolicy, ProviderAccount, Task
+from tasks.models import Batch, ExternalJob, KindPolicy, ProviderAccount, Schedule, Task
 from tasks.states import FINAL_STATES, JobState, State
 
 COLOURS = {
@@ -113,6 +113,18 @@ def why_account_held(account: ProviderAccount, now: datetime) -> str:
         until = f"{account.held_until:%H:%M:%S} UTC"
         return f"The account {account.name} is held until {until}, then goes on by itself: {why}"
     return ""
+
+
+def rhythm(schedule: Schedule) -> str:
+    """How often it is due, in words."""
+    if schedule.crontab:
+        return f"{schedule.crontab} ({schedule.time_zone})"
+    seconds = schedule.every_seconds or 0
+    for length, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds and seconds % length == 0:
+            number = seconds // length
+            return f"every {unit}" if number == 1 else f"every {number} {unit}s"
+    return f"every {seconds} s"
 
 
 def percent(batch: Batch) -> int:
