@@ -141,12 +141,8 @@ VARIABLES: tuple[Variable, ...] = (
         "Days that the bytes of results that could not be used are kept, of finished tasks; 0 as long as the task.",
         "30",
     ),
-    Variable(
-        "SCHEDULE_RUN_RETENTION_DAYS", "Days that slots are kept whose task is gone; 0: for good.", "90"
-    ),
-    Variable(
-        "OPERATION_RETENTION_DAYS", "Days that finished operations with outcomes are kept; 0: for good.", "90"
-    ),
+    Variable("SCHEDULE_RUN_RETENTION_DAYS", "Days that slots are kept whose task is gone; 0: for good.", "90"),
+    Variable("OPERATION_RETENTION_DAYS", "Days that finished operations with outcomes are kept; 0: for good.", "90"),
     Variable("ALERT_RETENTION_DAYS", "Days that alerts that are over are kept; 0 keeps them for good.", "90"),
     Variable("AUDIT_RETENTION_DAYS", "Days that the audit trail is kept; 0 keeps it for good.", "0"),
     Variable("SANDBOX_PROVIDER_URL", "Simulated job provider (demo and test only)."),

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_serializer
+from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
 
 from tasks import kinds
 from tasks.models import Batch, Task
 from tasks.reading import bodies
-from tasks.states import Cause, JobState, State
+from tasks.states import Cause, JobState, State, When
 
 ROOT = "/api/v1"
 
@@ -27,6 +27,19 @@ class BodyField(serializers.JSONField):
         return bodies.inline(task, str(self.field_name), may_read=self.context.get("reads_bodies", True))
 
 
+class StepSerializer(serializers.Serializer):
+    """One step of what follows. `on`: `completed` (from what succeeded, once all has ended) or `succeeded` (once
+    everything has)."""
+
+    kind = serializers.CharField(max_length=60)
+    on = serializers.ChoiceField(When.choices, required=False, default=When.COMPLETED)
+
+
+@extend_schema_field(StepSerializer(many=True))
+class ThenField(serializers.JSONField):
+    """Steps, each of which follows the one before; checked by the submit verb."""
+
+
 class TaskSerializer(serializers.ModelSerializer):
     """A task. `input` and `result` are null in lists (ask with `payload=true` for what fits), where they are longer
     than 1 MiB (see `input_url`, `result_url`), and for console users who may not see payloads."""
@@ -42,6 +55,7 @@ class TaskSerializer(serializers.ModelSerializer):
     result_bytes = serializers.IntegerField(read_only=True, allow_null=True, help_text="Null while there is none.")
     input_url = serializers.SerializerMethodField(help_text="The whole of it, however long.")
     result_url = serializers.SerializerMethodField(help_text="The whole of it; null while there is none.")
+    then = ThenField(read_only=True, allow_null=True)
     url = serializers.SerializerMethodField()
 
     class Meta:
@@ -68,6 +82,7 @@ class TaskSerializer(serializers.ModelSerializer):
             "attempt_count",
             "attempt_limit",
             "redrive_count",
+            "then",
             "run_at",
             "next_attempt_at",
             "cancel_requested_at",
@@ -97,6 +112,9 @@ class BatchSerializer(serializers.ModelSerializer):
     state = serializers.ChoiceField(["running", "completed"], read_only=True)
     outcome = serializers.SerializerMethodField()
     counts = serializers.DictField(child=serializers.IntegerField(), read_only=True)
+    then = ThenField(read_only=True, allow_null=True)
+    follow_up = serializers.CharField(source="follow_up_id", allow_null=True, read_only=True, help_text="What made it.")
+    follow_ups_url = serializers.SerializerMethodField(help_text="What was made from it.")
     url = serializers.SerializerMethodField()
 
     class Meta:
@@ -109,6 +127,9 @@ class BatchSerializer(serializers.ModelSerializer):
             "revision",
             "counts",
             "total",
+            "then",
+            "follow_up",
+            "follow_ups_url",
             "subscriber",
             "reference",
             "correlation_id",
@@ -123,6 +144,9 @@ class BatchSerializer(serializers.ModelSerializer):
 
     def get_url(self, batch: Batch) -> str:
         return url_of(self.context["request"], "batches", batch.pk)
+
+    def get_follow_ups_url(self, batch: Batch) -> str:
+        return self.context["request"].build_absolute_uri(f"{ROOT}/follow-ups/?batch={batch.pk}")
 
 
 class KnownFields(serializers.Serializer):
@@ -145,6 +169,7 @@ class NewTaskSerializer(KnownFields):
     subscriber = serializers.CharField(max_length=100, required=False, allow_blank=True, default="")
     run_at = serializers.DateTimeField(required=False, allow_null=True, default=None)
     reference = serializers.CharField(max_length=200, required=False, allow_blank=True, default="")
+    then = ThenField(required=False, allow_null=True, default=None, help_text="What follows it, step by step.")
 
 
 class NewBatchSerializer(KnownFields):
@@ -154,6 +179,7 @@ class NewBatchSerializer(KnownFields):
     subscriber = serializers.CharField(max_length=100, required=False, allow_blank=True, default="")
     reference = serializers.CharField(max_length=200, required=False, allow_blank=True, default="")
     tasks = serializers.JSONField(help_text="A list of {input, reference?} objects.")
+    then = ThenField(required=False, allow_null=True, default=None, help_text="What follows it, step by step.")
 
 
 class ReasonSerializer(serializers.Serializer):

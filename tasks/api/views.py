@@ -121,6 +121,7 @@ class TaskViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadConte
                 subscriber=subscriber_for(request, asked["subscriber"]),
                 run_at=asked["run_at"],
                 reference=asked["reference"],
+                then=asked["then"],
                 actor=caller_of(request).name,
             )
         return Response(self.get_serializer(task).data, status=202)
@@ -231,6 +232,7 @@ class BatchViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadCont
                 caller=caller_of(request).name,
                 subscriber=subscriber_for(request, asked["subscriber"]),
                 reference=asked["reference"],
+                then=asked["then"],
                 actor=caller_of(request).name,
             )
         return Response(self.get_serializer(batch).data, status=202)

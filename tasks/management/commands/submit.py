@@ -40,6 +40,12 @@ class Command(BaseCommand):
         parser.add_argument("--limit", type=whole(1), metavar="N", help="Take only the first N rows.")
         parser.add_argument("--subscriber", help="Who is told when tasks end.")
         parser.add_argument("--reference", default="", help="Your own name for the batch.")
+        parser.add_argument(
+            "--then",
+            action="append",
+            metavar="KIND",
+            help="What follows, made from what succeeded; may be given again for what follows that.",
+        )
         parser.add_argument("--wait", action="store_true", help="Show progress until the batch is complete.")
         parser.add_argument("--follow", action="store_true", help="Like --wait, and name each task as it ends.")
         parser.add_argument("--timeout", type=float, metavar="S", help="Stop waiting after so many seconds.")
@@ -66,6 +72,7 @@ class Command(BaseCommand):
                 reference=options["reference"],
                 actor=f"shell:{getpass.getuser()}",
                 correlation_id=correlation_id,
+                then=[{"kind": name} for name in options["then"] or ()],
             )
         except BadFile as error:
             self._refuse([vars(row) for row in error.errors], list(map(str, error.errors)), options["json"])
