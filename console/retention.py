@@ -5,7 +5,6 @@ Dead letters of tasks are spared while an operation that may redrive or cancel t
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -45,46 +44,62 @@ def prune(*, now: datetime, budget_seconds: float = 120.0, dry_run: bool = False
     pruned.tasks = task_side.prune(
         now=now, budget_seconds=budget_seconds / 2, dry_run=dry_run, spares_dead_letters=in_use
     )
-    for rows, count in _own(now):
-        if dry_run:
-            count(pruned, rows.count())
-        else:
-            _remove(rows, lambda number, count=count: count(pruned, number), ends)  # type: ignore[misc]
+    if dry_run:
+        return _counted(now, pruned)
+    _prune_operations(now, pruned, ends)
+    for rows, name in ((_old_alerts(now), "alerts"), (_old_entries(now), "audit_entries")):
+        setattr(pruned, name, _remove(rows, ends))
     pruned.is_done = pruned.tasks.is_done and time.monotonic() < ends
-    if any((pruned.operations, pruned.operation_items, pruned.alerts, pruned.audit_entries)) and not dry_run:
+    if pruned.operations or pruned.alerts or pruned.audit_entries:
         log.info("console_pruned", operations=pruned.operations, alerts=pruned.alerts, audit=pruned.audit_entries)
     return pruned
 
 
-def _own(now: datetime) -> list[tuple[QuerySet[Any], Callable[[Pruned, int], None]]]:
-    """What is old, and where it is counted. Outcomes before their operations."""
-    found: list[tuple[QuerySet[Any], Callable[[Pruned, int], None]]] = []
-    if days := settings.OPERATION_RETENTION_DAYS:
-        over = Operation.objects.filter(finished_at__lt=now - timedelta(days=days)).exclude(state__in=UNDER_WAY)
-        items = OperationItem.objects.filter(operation__in=over.order_by().values("pk"))
-        found.append((items, lambda pruned, number: _add(pruned, "operation_items", number)))
-        found.append((over, lambda pruned, number: _add(pruned, "operations", number)))
-    if days := settings.ALERT_RETENTION_DAYS:
-        over_alerts = Alert.objects.filter(state=Alert.State.RESOLVED, resolved_at__lt=now - timedelta(days=days))
-        found.append((over_alerts, lambda pruned, number: _add(pruned, "alerts", number)))
-    if days := settings.AUDIT_RETENTION_DAYS:
-        entries = AuditEntry.objects.filter(at__lt=now - timedelta(days=days))
-        found.append((entries, lambda pruned, number: _add(pruned, "audit_entries", number)))
-    return found
+def _old_operations(now: datetime) -> QuerySet[Operation]:
+    days = settings.OPERATION_RETENTION_DAYS
+    rows = Operation.objects.filter(finished_at__lt=now - timedelta(days=days)).exclude(state__in=UNDER_WAY)
+    return rows if days else rows.none()
 
 
-def _add(pruned: Pruned, name: str, number: int) -> None:
-    setattr(pruned, name, getattr(pruned, name) + number)
+def _old_alerts(now: datetime) -> QuerySet[Alert]:
+    days = settings.ALERT_RETENTION_DAYS
+    rows = Alert.objects.filter(state=Alert.State.RESOLVED, resolved_at__lt=now - timedelta(days=days))
+    return rows if days else rows.none()
 
 
-def _remove(rows: QuerySet[Any], count: Callable[[int], None], ends: float) -> None:
-    """In chunks by id. The parts of an operation go with it, though a finished one has none."""
-    while time.monotonic() < ends:
-        ids = list(rows.order_by("pk").values_list("pk", flat=True)[:CHUNK])
-        if not ids:
+def _old_entries(now: datetime) -> QuerySet[AuditEntry]:
+    """Among the lowest ids only: by time alone the whole trail would be read where nothing of it is old enough."""
+    days = settings.AUDIT_RETENTION_DAYS
+    lowest = AuditEntry.objects.order_by("pk").values("pk")[:CHUNK]
+    rows = AuditEntry.objects.filter(pk__in=lowest, at__lt=now - timedelta(days=days))
+    return rows if days else rows.none()
+
+
+def _prune_operations(now: datetime, pruned: Pruned, ends: float) -> None:
+    """One after the other: its outcomes in chunks, then the operation itself."""
+    for operation in _old_operations(now).order_by("pk")[:CHUNK]:
+        items = OperationItem.objects.filter(operation=operation).order_by("object_id")
+        pruned.operation_items += _remove(items, ends)
+        if time.monotonic() >= ends:
             return
-        still = rows.model.objects.filter(pk__in=ids).order_by()
-        if rows.model is Operation:
-            count(still.delete()[1].get(Operation._meta.label, 0))
-        else:
-            count(still._raw_delete("default"))
+        operation.delete()
+        pruned.operations += 1
+
+
+def _remove(rows: QuerySet[Any], ends: float) -> int:
+    removed = 0
+    while time.monotonic() < ends:
+        ids = list(rows.values_list("pk", flat=True)[:CHUNK])
+        if not ids:
+            break
+        removed += rows.model._base_manager.filter(pk__in=ids)._raw_delete("default")
+    return removed
+
+
+def _counted(now: datetime, pruned: Pruned) -> Pruned:
+    """What would go now; of the audit trail at least so many."""
+    old = _old_operations(now)
+    pruned.operations = old.count()
+    pruned.operation_items = OperationItem.objects.filter(operation__in=old.order_by().values("pk")).count()
+    pruned.alerts, pruned.audit_entries = _old_alerts(now).count(), _old_entries(now).count()
+    return pruned

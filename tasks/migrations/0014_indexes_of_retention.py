@@ -17,7 +17,9 @@ class Migration(migrations.Migration):
     operations = [
         AddIndexConcurrently(
             model_name="schedulerun",
-            index=models.Index(fields=["created_at"], name="schedulerun_created"),
+            index=models.Index(
+                condition=models.Q(("task__isnull", True)), fields=["created_at"], name="schedulerun_taskless"
+            ),
         ),
         AddIndexConcurrently(
             model_name="task",

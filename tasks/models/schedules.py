@@ -77,7 +77,9 @@ class ScheduleRun(models.Model):
     class Meta:
         ordering = ["-due_at"]
         constraints = [models.UniqueConstraint(fields=["schedule", "due_at"], name="schedulerun_once")]
-        indexes = [models.Index(fields=["created_at"], name="schedulerun_created")]
+        indexes = [  # retention's
+            models.Index(fields=["created_at"], name="schedulerun_taskless", condition=Q(task__isnull=True))
+        ]
 
     def __str__(self) -> str:
         return f"{self.schedule} at {self.due_at:%Y-%m-%d %H:%M}"

@@ -18,7 +18,8 @@ from tasks.states import Cause, State
 PLACES = {"places": [{"name": "Bar", "lat": 1, "lon": 1}, {"name": "Café", "lat": 2, "lon": 2}]}
 EMAIL = {"subject": "Hello", "body": "Text"}
 RESULTS: dict[str, Any] = {"map_search": PLACES, "email_generation": EMAIL, "scoring": {"score": 7}}
-POINTS = ("before_settlement", "in_settlement", "after_settlement", "in_making", "after_making")
+WHERE_IT_ENDS = ("before_settlement", "in_making", "in_settlement", "after_settlement")
+BY_THE_WORKER = ("in_settlement", "after_settlement", "in_making", "after_making")
 
 
 def succeed(*ids: int) -> None:

@@ -9,7 +9,7 @@ from tasks.models import Batch, FollowUp, Task
 from tasks.states import State
 from tasks.submit import submit_batch
 from tasks.tests import drive
-from tasks.tests.follow_ups.ending import POINTS, killed_at, succeed
+from tasks.tests.follow_ups.ending import BY_THE_WORKER, WHERE_IT_ENDS, killed_at, succeed
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("unreachable_sandbox")]
 SEARCH = {"input": {"trade": "bar", "place": "Oslo"}}
@@ -25,8 +25,10 @@ def after_the_crash(batch: Batch) -> Batch:
     return child
 
 
-@pytest.mark.parametrize("is_small", [True, False], ids=["where_it_ends", "by_the_worker"])
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    ("point", "is_small"),
+    [*((point, True) for point in WHERE_IT_ENDS), *((point, False) for point in BY_THE_WORKER)],
+)
 def test_each_follows_exactly_once_wherever_its_process_dies(
     point: str, is_small: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -205,6 +205,7 @@ def test_a_circle_of_kinds_is_told_at_the_start_and_stops_by_itself(monkeypatch:
     kind = kinds.get("scoring")
     monkeypatch.setitem(registry.KINDS, "scoring", kinds.Kind(**{**vars(kind), "on_completed": ("scoring",)}))
     monkeypatch.setitem(chaining.LINKS, ("scoring", "scoring"), lambda task: [{"input": task.input}])
+    monkeypatch.setattr(making, "MAX_GENERATIONS", 3)
     assert following.circles() == ["scoring"]
     succeed(submit("scoring", {"business": {"name": "Bar"}}, caller="me").pk)
     while ids := Task.objects.filter(kind="scoring", state=State.QUEUED).values_list("pk", flat=True):
