@@ -40,8 +40,10 @@ from kernel.web import lanes, log_in, weights
 from tasks import models, schedules, submit
 from tasks.api import refusals as task_refusals
 from tasks.engine import execution, lifecycle, unit_of_work
+from tasks.engine import follow_ups as noted
 from tasks.external import fetching, kept, reconcile, starting
-from tasks.kinds import acceptance, file_import
+from tasks.follow_ups import making
+from tasks.kinds import acceptance, file_import, following
 from tasks.kinds import rows as task_rows
 from tasks.providers.sandbox import client, payloads
 from tasks.reading import bodies, timeline
@@ -196,6 +198,9 @@ SECTIONS: tuple[Section, ...] = (
             Limit("lease of work in a worker of ours", f"its kind's time for one attempt and {time(execution.LEASE_SLACK)}", "another worker takes it up; `rescued`"),
             Limit("leases of a task that may expire in a row", count(lifecycle.MAX_RESCUES), "dead letter"),
             Limit("single tasks told to live pages at once", count(unit_of_work.MAX_TOPICS), "the pages' own look finds them"),
+            Limit("steps of what follows a batch or a task", count(following.MAX_STEPS), "400 `too_many`"),
+            Limit("follow-ups of follow-ups", count(making.MAX_GENERATIONS), "refused: `too_deep`"),
+            Limit("a parent whose follow-up is made where it ends", f"{noted.SMALL_TASKS} tasks, {size(noted.SMALL_BYTES)} of results", "a worker makes it"),
             Limit("slots of a schedule made in one tick", count(schedules.MOST_SLOTS), "the next ticks make them"),
         ),
     ),

@@ -2,6 +2,7 @@
 
 TaskError ─┬─ UnknownKind       no such kind
            ├─ InvalidInput      a field of the input is wrong; `errors` names each
+           │   └─ BadSteps      what is to follow is wrong
            ├─ BadBatch          empty or too large
            ├─ NoProvider        the kind needs a job provider and none is set up
            ├─ NotFound          no such task or batch for this caller
@@ -30,6 +31,10 @@ class InvalidInput(TaskError):
     """`errors`: `{field, code, detail}`; in a batch `field` starts with `tasks.<index>.`."""
 
     code = "invalid"
+
+
+class BadSteps(InvalidInput):
+    """What is to follow is wrong, not the input itself; fields start with `then`."""
 
 
 def wrong_field(field: str, code: str, detail: str) -> InvalidInput:

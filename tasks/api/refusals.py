@@ -22,6 +22,8 @@ def _problem(error: errors.TaskError, prefix: str) -> Problem:
     match error:
         case errors.UnknownKind():
             return BadInput(error.detail, errors=[{"field": "kind", "code": error.code, "detail": error.detail}])
+        case errors.BadSteps():
+            return _wrong_input(error, "")
         case errors.InvalidInput():
             return _wrong_input(error, prefix)
         case errors.BadBatch():

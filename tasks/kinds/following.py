@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.errors import UnknownKind, wrong_field
+from tasks.errors import BadSteps, InvalidInput, UnknownKind, wrong_field
 from tasks.kinds import chaining, registry
 from tasks.states import When
 
@@ -27,7 +27,14 @@ class Wish:
 
 
 def checked(kind: str, then: Any, *, is_batch: bool) -> list[Step] | None:
-    """The steps as they are stored; None where there are none. Raises InvalidInput with `then.<index>.…` as fields."""
+    """The steps as they are stored; None where there are none. Raises BadSteps with `then.<index>.…` as fields."""
+    try:
+        return _checked(kind, then, is_batch=is_batch)
+    except InvalidInput as error:
+        raise BadSteps(error.detail, errors=error.errors) from None
+
+
+def _checked(kind: str, then: Any, *, is_batch: bool) -> list[Step] | None:
     if then is None or then == []:
         return None
     if not isinstance(then, Sequence) or isinstance(then, str):

@@ -157,11 +157,10 @@ def test_rows_come_and_go_and_the_table_does_not_grow(
 
 
 def plan_of(rows: Any) -> str:
+    """As for a large table: an empty one tells the planner nothing of what it will be."""
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute(
-            "SET LOCAL enable_sort = off"
-        )  # an empty table tells the planner nothing of how large it will be
+        cursor.execute("SET LOCAL enable_sort = off")
         sql, values = rows.query.sql_with_params()
         cursor.execute(f"EXPLAIN {sql}", values)
         return "\n".join(row[0] for row in cursor.fetchall())
