@@ -126,6 +126,25 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("ATTEMPT_RETENTION_DAYS", "Days that delivery attempts are kept.", "30"),
     Variable("EVENT_RETENTION_DAYS", "Days that delivered events, and the tasks' inbound events, are kept.", "30"),
     Variable("DEAD_LETTER_RETENTION_DAYS", "Days that dead letters are kept; never fewer than 14.", "90"),
+    Variable(
+        "TASK_RETENTION_DAYS",
+        "Days that finished tasks are kept, with their batches, transitions and jobs; 0 keeps them for good.",
+        "90",
+    ),
+    Variable(
+        "TASK_DEAD_LETTER_RETENTION_DAYS",
+        "Days that dead letters of tasks are kept, and batches that hold one; 0 keeps them until they are discarded.",
+        "0",
+    ),
+    Variable(
+        "KEPT_ANSWER_RETENTION_DAYS",
+        "Days that the bytes of results that could not be used are kept, of finished tasks; 0 as long as the task.",
+        "30",
+    ),
+    Variable("SCHEDULE_RUN_RETENTION_DAYS", "Days that slots are kept whose task is gone; 0: for good.", "90"),
+    Variable("OPERATION_RETENTION_DAYS", "Days that finished operations with outcomes are kept; 0: for good.", "90"),
+    Variable("ALERT_RETENTION_DAYS", "Days that alerts that are over are kept; 0 keeps them for good.", "90"),
+    Variable("AUDIT_RETENTION_DAYS", "Days that the audit trail is kept; 0 keeps it for good.", "0"),
     Variable("SANDBOX_PROVIDER_URL", "Simulated job provider (demo and test only)."),
     Variable("SANDBOX_PROVIDER_KEY", "Key of the simulated job provider (demo and test only).", secret=True),
     Variable(
@@ -182,6 +201,16 @@ def read_positive(name: str) -> int:
     value = read_int(name)
     if value < 1:
         raise ImproperlyConfigured(f"{name} must be 1 or more, not {value}.")
+    return value
+
+
+def read_days(name: str) -> int:
+    """How long something is kept; empty or 0: for good."""
+    if not read(name).strip():
+        return 0
+    value = read_int(name)
+    if value < 0:
+        raise ImproperlyConfigured(f"{name} must be a number of days, or 0 to keep for good, not {value}.")
     return value
 
 

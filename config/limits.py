@@ -41,8 +41,10 @@ from kernel.web import lanes, log_in, weights
 from tasks import models, schedules, submit
 from tasks.api import refusals as task_refusals
 from tasks.engine import execution, lifecycle, unit_of_work
+from tasks.engine import follow_ups as noted
 from tasks.external import comparing, fetched, fetching, kept, starting
-from tasks.kinds import acceptance, file_import
+from tasks.follow_ups import making
+from tasks.kinds import acceptance, file_import, following
 from tasks.kinds import rows as task_rows
 from tasks.providers import calling
 from tasks.providers.sandbox import client, payloads
@@ -89,6 +91,11 @@ def letters(model: Any, field: str) -> str:
 def default(name: str) -> int:
     """A variable's default: what holds where nobody has said otherwise."""
     return int(next(variable.default for variable in VARIABLES if variable.name == name))
+
+
+def _kept(name: str) -> str:
+    days = default(name)
+    return f"{days} days" if days else "for good"
 
 
 def between(field: str) -> str:
@@ -193,6 +200,9 @@ SECTIONS: tuple[Section, ...] = (
             Limit("lease of work in a worker of ours", f"{time(execution.LEASE)}, extended while it runs", "another worker takes it up; `rescued`"),
             Limit("leases of a task that may expire in a row", count(lifecycle.MAX_RESCUES), "dead letter"),
             Limit("single tasks told to live pages at once", count(unit_of_work.MAX_TOPICS), "the pages' own look finds them"),
+            Limit("steps of what follows a batch or a task", count(following.MAX_STEPS), "400 `too_many`"),
+            Limit("follow-ups of follow-ups", count(making.MAX_GENERATIONS), "refused: `too_deep`"),
+            Limit("a parent whose follow-up is made where it ends", f"{noted.SMALL_TASKS} tasks, {size(noted.SMALL_BYTES)} of results", "a worker makes it"),
             Limit("slots of a schedule made in one tick", count(schedules.MOST_SLOTS), "the next ticks make them"),
         ),
     ),
@@ -333,6 +343,6 @@ SECTIONS: tuple[Section, ...] = (
     ),
     Section(
         "Retention",
-        (*tuple(Limit(what, f"{default(name)} days", "removed", name) for what, name in (("attempts", "ATTEMPT_RETENTION_DAYS"), ("delivered events, inbound events of tasks", "EVENT_RETENTION_DAYS"), ("dead letters", "DEAD_LETTER_RETENTION_DAYS"))), Limit("alerts that are over, operations with their outcomes, the audit trail", "for good", "kept")),
+        (*tuple(Limit(what, f"{default(name)} days", "removed", name) for what, name in (("attempts", "ATTEMPT_RETENTION_DAYS"), ("delivered events, inbound events of tasks", "EVENT_RETENTION_DAYS"), ("dead letters", "DEAD_LETTER_RETENTION_DAYS"))), *(Limit(what, _kept(name), "removed", name) for what, name in (("finished tasks, their batches, transitions and jobs", "TASK_RETENTION_DAYS"), ("dead letters of tasks", "TASK_DEAD_LETTER_RETENTION_DAYS"), ("answers kept of finished tasks", "KEPT_ANSWER_RETENTION_DAYS"), ("slots of schedules whose task is gone", "SCHEDULE_RUN_RETENTION_DAYS"), ("finished operations with their outcomes", "OPERATION_RETENTION_DAYS"), ("alerts that are over", "ALERT_RETENTION_DAYS"), ("the audit trail", "AUDIT_RETENTION_DAYS")))),
     ),
 )  # fmt: skip

@@ -257,11 +257,12 @@ _EACH_BULK_VERB = ["delivery.redrive_delivery", "delivery.discard_delivery", "de
 _EACH_BULK_VERB += ["tasks.redrive_task", "tasks.cancel_task"]
 KEY_PERMISSIONS = {  # all that a key with the scope can do, as a console user would need it: who makes one has these
     "tasks:read": [
-        "tasks.view_task", "tasks.view_payload_task",
+        "tasks.view_task", "tasks.view_payload_task", "tasks.view_schedule", "tasks.view_followup",
         "webhooks.view_inboundevent", "webhooks.view_payload_inboundevent",
     ],
     "tasks:write": [
         "tasks.add_task", "tasks.redrive_task", "tasks.cancel_task", "tasks.cancel_batch", "tasks.pause_kind",
+        "tasks.add_schedule", "tasks.change_schedule", "tasks.delete_schedule", "tasks.redrive_followup",
         "webhooks.replay_inboundevent",
     ],
     "events:write": ["delivery.add_event"],
@@ -329,6 +330,13 @@ ATTEMPT_RETENTION_DAYS = env.read_int("ATTEMPT_RETENTION_DAYS")
 EVENT_RETENTION_DAYS = env.read_int("EVENT_RETENTION_DAYS")
 DEAD_LETTER_RETENTION_DAYS = max(14, env.read_int("DEAD_LETTER_RETENTION_DAYS"))
 HELD_TOO_LONG_DAYS = 14
+TASK_RETENTION_DAYS = env.read_days("TASK_RETENTION_DAYS")  # of these, 0 keeps for good
+TASK_DEAD_LETTER_RETENTION_DAYS = env.read_days("TASK_DEAD_LETTER_RETENTION_DAYS")
+KEPT_ANSWER_RETENTION_DAYS = env.read_days("KEPT_ANSWER_RETENTION_DAYS")
+SCHEDULE_RUN_RETENTION_DAYS = env.read_days("SCHEDULE_RUN_RETENTION_DAYS")
+OPERATION_RETENTION_DAYS = env.read_days("OPERATION_RETENTION_DAYS")
+ALERT_RETENTION_DAYS = env.read_days("ALERT_RETENTION_DAYS")
+AUDIT_RETENTION_DAYS = env.read_days("AUDIT_RETENTION_DAYS")
 
 # Providers and inbound
 PROVIDER_ALLOWED_NETWORKS = _provider_openings()

@@ -10,6 +10,7 @@ class TasksConfig(AppConfig):
     def ready(self) -> None:
         from tasks import (
             checks,  # noqa: F401
+            follow_ups,  # noqa: F401 - says that it carries them out
             kinds,
             providers,
         )

@@ -8,6 +8,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
 from tasks import kinds
+from tasks.kinds import chaining, following
 
 
 @register()
@@ -49,4 +50,28 @@ def schemas_are_schemas(**_kwargs: Any) -> list[CheckMessage]:
             found.append(
                 Error(f"The input schema of {kind.name} is broken: {error.message}", hint=hint, id="tasks.E002")
             )
+    return found
+
+
+@register()
+def follow_ups_end(**_kwargs: Any) -> list[CheckMessage]:
+    """Kinds that follow themselves would go on, and be paid for, without end; one that is not there cannot follow."""
+    found: list[CheckMessage] = [
+        Error(
+            f"The follow-ups of the kind {name} lead back to it.",
+            hint="Take one of its on_succeeded or on_completed out.",
+            id="tasks.E003",
+        )
+        for name in following.circles()
+    ]
+    for kind in kinds.KINDS.values():
+        found += [
+            Error(
+                f"{kind.name} is to be followed by {target}, and nothing links the two.",
+                hint="Call tasks.kinds.chaining.link in the app that brings it.",
+                id="tasks.E004",
+            )
+            for target in (*kind.on_succeeded, *kind.on_completed)
+            if (kind.name, target) not in chaining.LINKS and target not in chaining.OF_BATCHES
+        ]
     return found

@@ -2,6 +2,7 @@
 
 TaskError ─┬─ UnknownKind       no such kind
            ├─ InvalidInput      a field of the input is wrong; `errors` names each
+           │   └─ BadSteps      what is to follow is wrong
            ├─ BadBatch          empty or too large
            ├─ NoProvider        the kind needs a job provider and none is set up
            ├─ UniqueTaken       another task holds the unique key; `errors` names it
@@ -36,6 +37,15 @@ class InvalidInput(TaskError):
 
 class InvalidTerms(InvalidInput):
     """What is wrong is no field of the input, but one beside it: `priority`, `expires_at`, `reference`."""
+
+
+class BadSteps(InvalidInput):
+    """What is to follow is wrong, not the input itself; fields start with `then`."""
+
+
+def wrong_field(field: str, code: str, detail: str) -> InvalidInput:
+    """One field that is wrong, and how to put it right."""
+    return InvalidInput(f"{field}: {detail}", errors=[{"field": field, "code": code, "detail": detail}])
 
 
 class BadBatch(TaskError):

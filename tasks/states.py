@@ -60,6 +60,24 @@ class Cause(models.TextChoices):
     POLL = "poll", "poll"
     OPERATOR = "operator", "operator"
     SCHEDULE = "schedule", "schedule"
+    FOLLOW_UP = "follow_up", "follow-up"
+
+
+class FollowUpState(models.TextChoices):
+    """States of a follow-up: what is to be made once a batch or a single task has ended."""
+
+    WAITING = "waiting", "about to be made"
+    MADE = "made", "made"
+    EMPTY = "empty", "nothing to make"
+    UNMET = "unmet", "not everything succeeded"
+    REFUSED = "refused", "could not be made"
+
+
+class When(models.TextChoices):
+    """When a follow-up is made."""
+
+    SUCCEEDED = "succeeded", "once every task has succeeded"
+    COMPLETED = "completed", "once every task has ended, from those that succeeded"
 
 
 class JobStatus(models.TextChoices):

@@ -14,8 +14,8 @@ from kernel.live_hints import touched
 from tasks import kinds
 from tasks.engine import wake
 from tasks.errors import BadBatch, InvalidInput
-from tasks.kinds import Kind
-from tasks.models import MAX_BATCH, Batch, KindPolicy, Task, Transition
+from tasks.kinds import Kind, following
+from tasks.models import MAX_BATCH, Batch, FollowUp, KindPolicy, Task, Transition
 from tasks.states import Cause, State
 from tasks.terms import Terms, keys_free, wrong
 
@@ -40,20 +40,22 @@ def submit(
     cause: Cause = Cause.API,
     actor: str = "",
     correlation_id: str | None = None,
+    then: Any = None,
 ) -> Task:
     """Make a task. Raises UnknownKind, InvalidInput, NoProvider, UniqueTaken; then nothing is stored.
 
-    `priority` is high, normal or low. Not started after `expires_at`. While another task holds `unique_key`
-    (within kind and subscriber, for as long as `unique_while` says) there is none.
+    `then` is what follows it. `priority` is high, normal or low. Not started after `expires_at`. While another task
+    holds `unique_key` (within kind and subscriber, for as long as `unique_while` says) there is none.
     """
     found = kinds.get(kind)
     stored = found.checked(input)
     _refuse_bad_names(subscriber, reference)
+    steps = following.checked(found.name, then, is_batch=False)
     policy = kinds.policy_for(found.name)
     kinds.require_provider(found, policy)
     terms = Terms(priority, expires_at, unique_key, unique_while)
     task = _task(found, policy, stored, clock.now(), run_at, reference, terms)
-    task.caller, task.subscriber = caller[:80], subscriber
+    task.caller, task.subscriber, task.then = caller[:80], subscriber, steps
     task.correlation_id = correlation_id or correlation.current()
     with transaction.atomic():
         with keys_free([task]):
@@ -76,14 +78,18 @@ def submit_batch(
     cause: Cause = Cause.API,
     actor: str = "",
     correlation_id: str | None = None,
+    then: Any = None,
+    follow_up: FollowUp | None = None,
 ) -> Batch:
     """Make a batch of `{input, reference?, priority?, unique_key?}` items, all or none; errors' fields start with
     `tasks.<index>.`. An item's own priority goes before the batch's.
 
-    Raises UnknownKind, BadBatch, InvalidInput, NoProvider, UniqueTaken; then nothing is stored.
+    `then` is what follows it, `follow_up` what it was made by. Raises UnknownKind, BadBatch, InvalidInput, NoProvider,
+    UniqueTaken; then nothing is stored.
     """
     found = kinds.get(kind)
     _refuse_bad_names(subscriber, reference)
+    steps = following.checked(found.name, then, is_batch=True)
     now = clock.now()
     terms = Terms(priority, expires_at, "", unique_while).checked(now)
     rows = _checked(found, items, terms, now)
@@ -97,6 +103,8 @@ def submit_batch(
         correlation_id=correlation_id or correlation.current(),
         total=len(rows),
         counts={State.QUEUED.value: len(rows)},
+        then=steps,
+        follow_up=follow_up,
     )
     with transaction.atomic():
         batch.save()

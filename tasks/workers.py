@@ -10,13 +10,13 @@ from celery import shared_task
 from celery.worker import state as worker_state
 
 from kernel import steps
-from tasks import kinds, schedules
+from tasks import follow_ups, kinds, schedules
 from tasks.engine import clock, lifecycle, rescue, wake
 from tasks.engine.worker_loop import Stream, run_streams
 from tasks.external import adoption, cancelling, fetching, overdue, reconcile, shared_results, starting
-from tasks.models import ExternalJob, Task
+from tasks.models import ExternalJob, FollowUp, Task
 from tasks.runs import runner
-from tasks.states import JobState, State
+from tasks.states import FollowUpState, JobState, State
 
 BUDGET_SECONDS = 25.0
 
@@ -49,6 +49,12 @@ def cancel() -> None:
 def adopt() -> None:
     """Look for the jobs of starts that were never answered."""
     _alone("adopt", lambda: steps.guarded("tasks: adopt", lambda: adoption.adopt(clock.now())))
+
+
+@shared_task(name=wake.FOLLOW_UP, ignore_result=True)
+def follow_up() -> None:
+    """Make what is to follow batches and tasks that have ended."""
+    _alone("follow_up", lambda: steps.guarded("tasks: follow-ups", lambda: follow_ups.make_due(clock.now())))
 
 
 @shared_task(name="tasks.poll", ignore_result=True)
@@ -97,6 +103,7 @@ def due_workers() -> list[str]:
         wake.FETCH: waiting.filter(state=State.FETCHING, lease_token__isnull=True).exists,
         wake.CANCEL: lambda: bool(cancelling.due_accounts(now)),
         wake.ADOPT: starts.exists,
+        wake.FOLLOW_UP: FollowUp.objects.filter(state=FollowUpState.WAITING).exists,
     }
     return [name for name, has_some in looks.items() if has_some()]
 

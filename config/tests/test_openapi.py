@@ -162,7 +162,7 @@ import os
 import django
 django.setup()
 from tasks.kinds import Kind, acceptance, register, schemas
-register(Kind("another_kind", "Another kind", schemas.SCORING, acceptance.scoring))
+register(Kind("another_kind", "Another kind", schemas.SCORING, acceptance.SCORING))
 from django.core.management import call_command
 from config.management.commands.document import reference
 from django.test import Client

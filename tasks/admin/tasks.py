@@ -240,6 +240,7 @@ def _panel(task: Task, request: HttpRequest) -> dict[str, Any]:
         "finished": labels.moment(task.finished_at),
         "jobs": [(job, job.get_state_display(), labels.JOB_COLOURS[job.get_state_display()]) for job in jobs],
         "entries": [_entry(entry, request) for entry in entries(task)],
+        "follow_ups": [] if task.batch_id else labels.follow_ups(task),
         "shows_payload": shows,
         "bodies": [_body(task, name) for name in bodies.NAMES] if shows else [],
         "kept": _kept(task) if shows else None,

@@ -22,7 +22,7 @@ def _problem(error: errors.TaskError, prefix: str) -> Problem:
     match error:
         case errors.UnknownKind():
             return BadInput(error.detail, errors=[{"field": "kind", "code": error.code, "detail": error.detail}])
-        case errors.InvalidTerms():
+        case errors.BadSteps() | errors.InvalidTerms():
             return _wrong_input(error, "")
         case errors.InvalidInput():
             return _wrong_input(error, prefix)

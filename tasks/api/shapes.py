@@ -11,7 +11,7 @@ from tasks import kinds
 from tasks.models import Batch, Task
 from tasks.reading import bodies
 from tasks.reading.waiting import WhyWaiting
-from tasks.states import Cause, JobState, KeyHeld, State, Waiting
+from tasks.states import Cause, JobState, KeyHeld, State, Waiting, When
 from tasks.terms import PRIORITIES
 
 ROOT = "/api/v1"
@@ -30,6 +30,19 @@ class BodyField(serializers.JSONField):
         return bodies.inline(task, str(self.field_name), may_read=self.context.get("reads_bodies", True))
 
 
+class StepSerializer(serializers.Serializer):
+    """One step of what follows. `on`: `completed` (from what succeeded, once all has ended) or `succeeded` (once
+    everything has)."""
+
+    kind = serializers.CharField(max_length=60)
+    on = serializers.ChoiceField(When.choices, required=False, default=When.COMPLETED)
+
+
+@extend_schema_field(StepSerializer(many=True))
+class ThenField(serializers.JSONField):
+    """Steps, each of which follows the one before; checked by the submit verb."""
+
+
 class TaskSerializer(serializers.ModelSerializer):
     """A task. `input` and `result` are null in lists (ask with `payload=true` for what fits), where they are longer
     than 1 MiB (see `input_url`, `result_url`), and for console users who may not see payloads."""
@@ -45,6 +58,7 @@ class TaskSerializer(serializers.ModelSerializer):
     result_bytes = serializers.IntegerField(read_only=True, allow_null=True, help_text="Null while there is none.")
     input_url = serializers.SerializerMethodField(help_text="The whole of it, however long.")
     result_url = serializers.SerializerMethodField(help_text="The whole of it; null while there is none.")
+    then = ThenField(read_only=True, allow_null=True)
     url = serializers.SerializerMethodField()
 
     priority = serializers.CharField(source="get_priority_display", read_only=True, help_text="high, normal or low.")
@@ -81,6 +95,7 @@ class TaskSerializer(serializers.ModelSerializer):
             "attempt_count",
             "attempt_limit",
             "redrive_count",
+            "then",
             "run_at",
             "next_attempt_at",
             "expires_at",
@@ -130,6 +145,9 @@ class BatchSerializer(serializers.ModelSerializer):
     state = serializers.ChoiceField(["running", "completed"], read_only=True)
     outcome = serializers.SerializerMethodField()
     counts = serializers.DictField(child=serializers.IntegerField(), read_only=True)
+    then = ThenField(read_only=True, allow_null=True)
+    follow_up = serializers.CharField(source="follow_up_id", allow_null=True, read_only=True, help_text="What made it.")
+    follow_ups_url = serializers.SerializerMethodField(help_text="What was made from it.")
     url = serializers.SerializerMethodField()
 
     class Meta:
@@ -142,6 +160,9 @@ class BatchSerializer(serializers.ModelSerializer):
             "revision",
             "counts",
             "total",
+            "then",
+            "follow_up",
+            "follow_ups_url",
             "subscriber",
             "reference",
             "correlation_id",
@@ -157,11 +178,14 @@ class BatchSerializer(serializers.ModelSerializer):
     def get_url(self, batch: Batch) -> str:
         return url_of(self.context["request"], "batches", batch.pk)
 
+    def get_follow_ups_url(self, batch: Batch) -> str:
+        return self.context["request"].build_absolute_uri(f"{ROOT}/follow-ups/?batch={batch.pk}")
+
 
 UNIQUE = "While another task of its kind and subscriber holds this key there is no second one: 409, with its id."
 
 
-class _Known(serializers.Serializer):
+class KnownFields(serializers.Serializer):
     """A request whose fields are all known: a misspelt one is refused instead of ignored."""
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
@@ -175,7 +199,7 @@ class _Known(serializers.Serializer):
         return value
 
 
-class NewTaskSerializer(_Known):
+class NewTaskSerializer(KnownFields):
     kind = serializers.CharField(max_length=60)
     input = serializers.JSONField()
     subscriber = serializers.CharField(max_length=100, required=False, allow_blank=True, default="")
@@ -187,9 +211,10 @@ class NewTaskSerializer(_Known):
     )
     unique_key = serializers.CharField(max_length=200, required=False, allow_blank=True, default="", help_text=UNIQUE)
     unique_while = serializers.ChoiceField(KeyHeld.choices, required=False, default=KeyHeld.OPEN)
+    then = ThenField(required=False, allow_null=True, default=None, help_text="What follows it, step by step.")
 
 
-class NewBatchSerializer(_Known):
+class NewBatchSerializer(KnownFields):
     """The items are checked by the submit verb: ten thousand of them are too many for nested serializers."""
 
     kind = serializers.CharField(max_length=60)
@@ -201,6 +226,7 @@ class NewBatchSerializer(_Known):
     )
     unique_while = serializers.ChoiceField(KeyHeld.choices, required=False, default=KeyHeld.OPEN)
     tasks = serializers.JSONField(help_text="A list of {input, reference?, priority?, unique_key?} objects.")
+    then = ThenField(required=False, allow_null=True, default=None, help_text="What follows it, step by step.")
 
 
 class ReasonSerializer(serializers.Serializer):

@@ -127,6 +127,7 @@ class TaskViewSet(UnansweredActions, mixins.ListModelMixin, mixins.RetrieveModel
                 expires_at=asked["expires_at"],
                 unique_key=asked["unique_key"],
                 unique_while=asked["unique_while"],
+                then=asked["then"],
                 actor=caller_of(request).name,
             )
         return Response(self.get_serializer(task).data, status=202)
@@ -245,6 +246,7 @@ class BatchViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadCont
                 priority=asked["priority"],
                 expires_at=asked["expires_at"],
                 unique_while=asked["unique_while"],
+                then=asked["then"],
                 actor=caller_of(request).name,
             )
         return Response(self.get_serializer(batch).data, status=202)

@@ -66,7 +66,7 @@ def perform(task: Task, run: Run | None = None, *, memory_mb: int = 0) -> Ended:
     with correlation.bind(task.correlation_id):
         try:
             value = kind.run(task, run or Run()) if kind.wants_run else kind.run(task)
-            problem = "" if isinstance(value, Outcome | RunFailed) else kind.accept(task.input, value)
+            problem = "" if isinstance(value, Outcome | RunFailed) else str(kind.broken(task.input, value) or "")
         except (Outcome, RunFailed) as outcome:
             value, problem = outcome, ""
         except MemoryError:
@@ -75,7 +75,7 @@ def perform(task: Task, run: Run | None = None, *, memory_mb: int = 0) -> Ended:
             log.exception("run_broke", task=task.pk, kind=task.kind)
             return failed("run_broke", f"The run broke ({type(error).__name__}); see the log.")
     if problem:
-        return failed("result_rejected", problem)
+        return failed("result_rejected", problem, permanent=not kind.starts_again_when_rejected)
     return _of_outcome(value) if isinstance(value, Outcome | RunFailed) else _of_result(value, memory_mb)
 
 

@@ -9,6 +9,7 @@ __all__ = [
     "ADOPT",
     "CANCEL",
     "FETCH",
+    "FOLLOW_UP",
     "RUN_INTERNAL",
     "START",
     "SWEEP",
@@ -24,6 +25,7 @@ CANCEL = "tasks.cancel"
 ADOPT = "tasks.adopt"
 RUN_INTERNAL = "tasks.run_internal"
 SWEEP = "tasks.sweep"
+FOLLOW_UP = "tasks.follow_up"
 
 _on_job_ids: set[str] = set()
 

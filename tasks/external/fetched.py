@@ -1,9 +1,10 @@
 """What becomes of a task when its result has come, or has not. On locked rows, in the caller's unit of work.
 
-Only a result that is lost, or that the kind's rules reject, starts a new external job, because a new job is paid for
-again: one that cannot be read, that is too large or that the provider refuses is a dead letter, and a redrive fetches
-it again. What came is kept for the operator (`tasks.external.kept`). A call that was too many, or made with a key that
-is refused, is the account's trouble and is not counted against the task.
+Only a result that is lost starts a new external job, because a new job is paid for again. One that cannot be read, that
+is too large or that the provider refuses is a dead letter, and a redrive fetches it again; one that breaks a rule of
+its kind is one under the rule's name, unless the kind says that a new job is to be started. What came is
+kept for the operator (`tasks.external.kept`). A call that was too many, or made with a key that is refused, is the
+account's trouble and is not counted against the task.
 """
 
 from collections.abc import Mapping
@@ -78,7 +79,8 @@ def judge(unit: UnitOfWork, task: Task, job: ExternalJob, given: Mapping[str, An
 
 
 def _has_come(unit: UnitOfWork, task: Task, job: ExternalJob, given: Mapping[str, Any], fetched: Fetched) -> None:
-    problem = _problem(task, given, fetched.result)
+    kind = kinds.get(task.kind)
+    problem = str(kind.broken(given, fetched.result) or "")
     if problem or fetched.note:
         kept.keep(job, fetched.raw, " ".join(words for words in (problem, fetched.note) if words))
     elif task.error_code == BadAnswer.code:
@@ -87,15 +89,8 @@ def _has_come(unit: UnitOfWork, task: Task, job: ExternalJob, given: Mapping[str
         lifecycle.succeed(unit, task, fetched.result, detail=fetched.note)
         return
     unit.job(job, error_text=problem)
-    lifecycle.fail(unit, task, code="result_rejected", text=problem, permanent=bool(fetched.note))
-
-
-def _problem(task: Task, given: Mapping[str, Any], result: Any) -> str:
-    try:
-        return kinds.get(task.kind).accept(given, result)
-    except Exception as error:
-        log.exception("acceptance_rule_broke", task=task.pk, kind=task.kind)
-        return f"The result has a form that the rules of {task.kind} cannot judge ({type(error).__name__})."
+    again = kind.starts_again_when_rejected and not fetched.note
+    lifecycle.fail(unit, task, code="result_rejected", text=problem, permanent=not again)
 
 
 def has_not_come(unit: UnitOfWork, task: Task, job: ExternalJob, error: ProviderError) -> None:

@@ -1,11 +1,13 @@
-"""The kinds of work: their input, their acceptance rules, where they run, and what may become a task of theirs."""
+"""The kinds of work: their input, the rules for their results, where they run, and what may become a task of theirs."""
 
 from tasks.kinds import ours  # noqa: F401 - registers them
 from tasks.kinds.registry import (
     KINDS,
     RESULT_BYTES,
+    Broken,
     Kind,
     KindTaken,
+    ResultRule,
     discover,
     exists,
     external,
@@ -22,8 +24,10 @@ from tasks.kinds.registry import (
 __all__ = [
     "KINDS",
     "RESULT_BYTES",
+    "Broken",
     "Kind",
     "KindTaken",
+    "ResultRule",
     "discover",
     "exists",
     "external",

@@ -1,6 +1,6 @@
 """The next batch from the results of one: which inputs a kind takes from a finished task of another kind.
 
-Pure mapping, one function for each pair of kinds. To chain a new pair, write its function and add it to `LINKS`.
+Pure mapping, one function for each pair of kinds. To chain a new pair, write its function and `link` it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -45,18 +45,42 @@ LINKS: dict[tuple[str, str], Callable[[Task], Iterator[Item]]] = {
 }
 
 
+# Kinds that take a whole batch, of whatever kind, and not its tasks.
+OF_BATCHES: dict[str, Callable[[Batch], Item]] = {
+    "batch_report": lambda batch: {"input": {"batch": str(batch.pk)}},
+}
+
+
+def link(source: str, target: str, function: Callable[[Task], Iterator[Item]]) -> None:
+    """Let `target` take up the results of `source`. Raises ValueError where something does so already."""
+    if LINKS.setdefault((source, target), function) is not function:
+        raise ValueError(f"There is a link from {source!r} to {target!r} already.")
+
+
+def items_of(task: Task, source: str, kind: str) -> list[Item]:
+    """What `kind` makes of a succeeded task of `source`, with references. Raises BadBatch where they are not linked."""
+    made = list(require_link(source, kind)(task))
+    return [
+        {**item, "reference": f"{task.pk}.{number}" if len(made) > 1 else str(task.pk)}
+        for number, item in enumerate(made, start=1)
+    ]
+
+
+def require_link(source: str, kind: str) -> Callable[[Task], Iterator[Item]]:
+    function = LINKS.get((source, kind))
+    if function is None:
+        choices = [target for origin, target in LINKS if origin == source]
+        words = f"It can go on as {' or '.join(choices)}." if choices else "Nothing can be made from its results."
+        raise BadBatch(f"A batch of {source} cannot be followed by one of {kind}. {words}")
+    return function
+
+
 def next_items(batch: Batch, kind: str) -> Iterator[Item]:
     """`{input, reference}` items of `kind` from the batch's succeeded tasks, in their order.
 
     A reference reads `<task id>` or, where a task gives several, `<task id>.<number>`. Raises BadBatch where the two
     kinds cannot be chained.
     """
-    link = LINKS.get((batch.kind, kind))
-    if link is None:
-        choices = [target for source, target in LINKS if source == batch.kind]
-        words = f"It can go on as {' or '.join(choices)}." if choices else "Nothing can be made from its results."
-        raise BadBatch(f"A batch of {batch.kind} cannot be followed by one of {kind}. {words}")
+    require_link(batch.kind, kind)
     for task in with_bodies(batch.tasks.filter(state=State.SUCCEEDED), "position"):
-        made = list(link(task))
-        for number, item in enumerate(made, start=1):
-            yield {**item, "reference": f"{task.pk}.{number}" if len(made) > 1 else str(task.pk)}
+        yield from items_of(task, batch.kind, kind)

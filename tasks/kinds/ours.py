@@ -3,7 +3,7 @@
 from tasks.kinds import acceptance, reports, schemas
 from tasks.kinds.registry import Kind, register
 
-register(Kind("map_search", "Map search", schemas.MAP_SEARCH, acceptance.map_search))
-register(Kind("email_generation", "E-mail generation", schemas.EMAIL_GENERATION, acceptance.email_generation))
-register(Kind("scoring", "Scoring", schemas.SCORING, acceptance.scoring))
-register(Kind("batch_report", "Batch report", schemas.BATCH_REPORT, acceptance.report, run=reports.batch_report))
+register(Kind("map_search", "Map search", schemas.MAP_SEARCH, acceptance.MAP_SEARCH))
+register(Kind("email_generation", "E-mail generation", schemas.EMAIL_GENERATION, acceptance.EMAIL_GENERATION))
+register(Kind("scoring", "Scoring", schemas.SCORING, acceptance.SCORING))
+register(Kind("batch_report", "Batch report", schemas.BATCH_REPORT, acceptance.BATCH_REPORT, run=reports.batch_report))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import structlog
 from django.utils.module_loading import autodiscover_modules
 
 from kernel.network.http import MAX_BODY_BYTES
@@ -24,22 +25,51 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
 
 RESULT_BYTES = MAX_BODY_BYTES
 
-Rule = Callable[[Mapping[str, Any], Any], str]
+Check = Callable[[Mapping[str, Any], Any], str]
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class ResultRule:
+    """What a result must keep. `check` gets input and result, and says in words what is wrong, or ""; it is pure."""
+
+    name: str
+    check: Check
+
+
+@dataclass(frozen=True)
+class Broken:
+    """The first rule that a result breaks, and how."""
+
+    rule: str
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.words}"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """`run` is set for an internal kind: it gets the task, and the run if it takes two (`tasks.kinds.running`), works
-    in a process of our own worker, and returns the result. `processes`: how many run side by side in one worker.
+    """A sort of work.
+
+    `rules` are asked in their order, and the first that is broken makes a dead letter of the task, under its name; the
+    later ones may rely on the earlier. A new job is started instead only where `starts_again_when_rejected` says so:
+    it is paid for again. `run` is set for an internal kind: it gets the task, and the run if it takes two
+    (`tasks.kinds.running`), works in a process of our own worker, and returns the result. `processes`: how many run
+    side by side in one worker. `on_succeeded` and `on_completed` name the kinds that follow by themselves.
     """
 
     name: str
     title: str
     schema: Mapping[str, Any]
-    accept: Rule
+    rules: tuple[ResultRule, ...] = ()
     run: Callable[..., Any] | None = None
     processes: int = 4
     result_bytes: int = RESULT_BYTES  # the largest result it takes from a provider
+    starts_again_when_rejected: bool = False
+    on_succeeded: tuple[str, ...] = ()
+    on_completed: tuple[str, ...] = ()
 
     @cached_property
     def wants_run(self) -> bool:
@@ -57,6 +87,18 @@ class Kind:
             raise InvalidInput(f"{found[0]['field']}: {found[0]['detail']}", errors=found)
         return schemas.normalised(self.schema, given)
 
+    def broken(self, given: Mapping[str, Any], result: Any) -> Broken | None:
+        """The first rule that the result breaks; a rule that cannot judge a stranger's text counts as broken by it."""
+        for rule in self.rules:
+            try:
+                words = rule.check(given, result)
+            except Exception as error:
+                log.exception("result_rule_broke", kind=self.name, rule=rule.name)
+                words = f"The result has a form that this rule cannot judge ({type(error).__name__})."
+            if words:
+                return Broken(rule.name, words)
+        return None
+
     def from_texts(self, row: Mapping[str, str | None]) -> dict[str, Any]:
         """An input made from a CSV row, unchecked."""
         return schemas.from_texts(self.schema, row)
@@ -70,13 +112,22 @@ class KindTaken(Exception):
 
 
 def register(kind: Kind) -> Kind:
-    """Make a kind known. Raises KindTaken where another one has its name, ValueError for a name that fits no URL."""
+    """Make a kind known. Raises KindTaken where another one has its name, ValueError for what cannot be one."""
     if not _NAME.fullmatch(kind.name):
         raise ValueError(f"The kind {kind.name!r} needs a name of small letters, digits and underscores.")
+    _refuse_bad_rules(kind)
     other = KINDS.setdefault(kind.name, kind)
     if other is not kind:
         raise KindTaken(f"There are two kinds called {kind.name!r}. Rename one.")
     return kind
+
+
+def _refuse_bad_rules(kind: Kind) -> None:
+    if not isinstance(kind.rules, tuple) or not all(isinstance(rule, ResultRule) for rule in kind.rules):
+        raise ValueError(f'The rules of {kind.name!r} must be a tuple: (ResultRule("name", check), …).')
+    names = [rule.name for rule in kind.rules]
+    if len(set(names)) < len(names) or not all(_NAME.fullmatch(name) for name in names):
+        raise ValueError(f"The rules of {kind.name!r} need names of their own: small letters, digits, underscores.")
 
 
 def discover() -> None:

@@ -4,6 +4,7 @@ State columns are written only by `tasks.engine.lifecycle`; nothing here decides
 """
 
 from tasks.models.accounts import ProviderAccount
+from tasks.models.followups import FollowUp
 from tasks.models.jobs import ExternalJob, KeptAnswer
 from tasks.models.limits import (
     MAX_ATTEMPTS,
@@ -29,6 +30,7 @@ __all__ = [
     "SMALL_MOST",
     "Batch",
     "ExternalJob",
+    "FollowUp",
     "KeptAnswer",
     "KindPolicy",
     "ProviderAccount",

@@ -32,6 +32,10 @@ class Batch(models.Model):
     outcome = models.CharField(max_length=20, blank=True, choices=[(word, word) for word in BATCH_OUTCOMES])
     created_at = CreatedAt()
     completed_at = models.DateTimeField(null=True, blank=True)
+    then = models.JSONField(null=True, blank=True, help_text="What follows once it is completed.")
+    follow_up = models.ForeignKey(
+        "tasks.FollowUp", null=True, blank=True, on_delete=models.SET_NULL, related_name="batches", db_index=False
+    )
 
     class Meta:
         ordering = ["-id"]
@@ -41,6 +45,8 @@ class Batch(models.Model):
             models.Index(fields=["subscriber", "-id"], name="batch_subscriber"),
             models.Index(fields=["kind", "-id"], name="batch_kind"),
             models.Index(fields=["reference", "-id"], name="batch_named", condition=~Q(reference="")),
+            models.Index(fields=["follow_up"], name="batch_follow_up", condition=Q(follow_up__isnull=False)),
+            models.Index(fields=["completed_at"], name="batch_completed", condition=Q(is_completed=True)),
         ]
 
     leads = (Lead(("correlation_id",)), Lead(("reference",), bool), Lead(("kind",)), Lead(("subscriber",)))
@@ -100,6 +106,7 @@ class Task(models.Model):
     lease_token = models.UUIDField(null=True, blank=True, editable=False)
     leased_until = models.DateTimeField(null=True, blank=True, editable=False)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    then = models.JSONField(null=True, blank=True, help_text="What follows; of a task without a batch.")
     created_at = CreatedAt()
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
@@ -167,6 +174,12 @@ class Task(models.Model):
             models.Index(fields=["state", "-id"], name="task_state"),
             models.Index(fields=["kind", "-id"], name="task_kind"),
             models.Index(fields=["reference", "-id"], name="task_named", condition=~Q(reference="")),
+            # Retention's: those that belong to no batch, by their end.
+            models.Index(
+                fields=["state", "finished_at"],
+                name="task_ended",
+                condition=Q(batch__isnull=True, finished_at__isnull=False),
+            ),
         ]
 
     leads = (

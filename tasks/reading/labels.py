@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from tasks import accounts, kinds
-from tasks.models import Batch, ExternalJob, KindPolicy, ProviderAccount, Task
+from tasks.models import Batch, ExternalJob, KindPolicy, ProviderAccount, Schedule, Task
 from tasks.states import FINAL_STATES, JobState, State
 
 COLOURS = {
@@ -26,6 +26,13 @@ JOB_COLOURS = {
     "cancelled": "default",
     "lost": "warning",
 }
+FOLLOW_UP_COLOURS = {
+    "about to be made": "info",
+    "made": "success",
+    "nothing to make": "default",
+    "not everything succeeded": "warning",
+    "could not be made": "danger",
+}
 OUTCOMES = {
     "all_succeeded": "all succeeded",
     "partly": "partly succeeded",
@@ -38,6 +45,7 @@ OUTCOME_COLOURS = {
     "none succeeded": "danger",
     "running": "primary",
 }
+FOLLOW_UPS_SHOWN = 20
 PAYLOAD_SHOWN = 64 * 1024
 NO_PAYLOAD = "Hidden. You need the permission “Can see inputs and results”; ask an administrator."
 
@@ -136,6 +144,33 @@ def why_account_held(account: ProviderAccount, now: datetime) -> str:
         until = f"{account.held_until:%H:%M:%S} UTC"
         return f"The account {account.name} is held until {until}, then goes on by itself: {why}"
     return ""
+
+
+def rhythm(schedule: Schedule) -> str:
+    """How often it is due, in words."""
+    if schedule.crontab:
+        return f"{schedule.crontab} ({schedule.time_zone})"
+    seconds = schedule.every_seconds or 0
+    for length, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds and seconds % length == 0:
+            number = seconds // length
+            return f"every {unit}" if number == 1 else f"every {number} {unit}s"
+    return f"every {seconds} s"
+
+
+def follow_ups(parent: Batch | Task) -> list[dict[str, Any]]:
+    """What was, or is to be, made from it: in words, for its page."""
+    rows = parent.follow_ups.order_by("pk").defer("left_out", "remaining")[:FOLLOW_UPS_SHOWN]
+    return [
+        {
+            "row": row,
+            "title": kind_title(row.kind),
+            "state": row.get_state_display(),
+            "colour": FOLLOW_UP_COLOURS[row.get_state_display()],
+            "batches": list(row.batches.order_by("pk").values_list("pk", flat=True)[:FOLLOW_UPS_SHOWN]),
+        }
+        for row in rows
+    ]
 
 
 def percent(batch: Batch) -> int:

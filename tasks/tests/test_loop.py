@@ -276,14 +276,15 @@ def _provider() -> Any:
     return accounts.get("sandbox")
 
 
-def test_a_result_that_breaks_the_rules_is_rejected_and_the_work_done_again(sandbox: Sandbox, make_task: Any) -> None:
+def test_a_result_that_breaks_the_rules_is_a_dead_letter_under_the_rules_name(sandbox: Sandbox, make_task: Any) -> None:
     task = make_task(State.FETCHING, kind="map_search", input={"trade": "a", "place": "b", "limit": 1})
     ExternalJob.objects.create(task=task, provider="sandbox", attempt=1, state=JobState.SUCCEEDED, job_id="j")
     (fetch,) = fetching.claim("sandbox", 5, clock.now())
     fetching.settle([(fetch, Fetched({"places": [{"name": "x", "lat": 99, "lon": 0}]}))], clock.now())
     task.refresh_from_db()
-    assert (task.state, task.error_code) == (State.RETRYING, "result_rejected")
-    assert task.result is None
+    assert (task.state, task.error_code) == (State.DEAD_LETTER, "result_rejected")
+    assert task.error_text == "every_place_is_on_earth: Place 0 has no position on Earth."
+    assert task.result is None and task.jobs.count() == 1
 
 
 def test_a_missing_result_is_waited_for_and_then_lost(sandbox: Sandbox, make_task: Any) -> None:

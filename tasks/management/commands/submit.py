@@ -47,6 +47,12 @@ class Command(base.Command):
         parser.add_argument("--reference", default="", help="Your own name for the batch.")
         parser.add_argument("--priority", choices=list(PRIORITIES), default="normal", help="Which start first.")
         parser.add_argument("--expires-in", type=whole(1), metavar="S", help="Cancel what has not started by then.")
+        parser.add_argument(
+            "--then",
+            action="append",
+            metavar="KIND",
+            help="What follows, made from what succeeded; may be given again for what follows that.",
+        )
         parser.add_argument("--wait", action="store_true", help="Show progress until the batch is complete.")
         parser.add_argument("--follow", action="store_true", help="Like --wait, and name each task as it ends.")
         parser.add_argument("--timeout", type=measure, metavar="S", help="Stop waiting after so many seconds.")
@@ -75,6 +81,7 @@ class Command(base.Command):
                 expires_at=_expiry(options["expires_in"]),
                 actor=f"shell:{_who()}",
                 correlation_id=correlation_id,
+                then=[{"kind": name} for name in options["then"] or ()],
             )
         except BadFile as error:
             self._refuse([vars(row) for row in error.errors], list(map(str, error.errors)), options["json"])

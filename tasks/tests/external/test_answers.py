@@ -311,7 +311,7 @@ def test_a_mended_result_that_the_kind_refuses_is_no_reason_to_pay_again(provide
 def test_a_result_that_the_kind_refuses_can_be_looked_at(provider: Any, finished: Task) -> None:
     provider.answer(RESULT, b'{"score":   1000}')
     task = fetched(finished)
-    assert (task.state, task.error_code) == (State.RETRYING, "result_rejected")
+    assert (task.state, task.error_code) == (State.DEAD_LETTER, "result_rejected")
     assert bytes(KeptAnswer.objects.get().body) == b'{"score":   1000}'
 
 

@@ -7,16 +7,16 @@ and a beat that stood still loses none: what becomes of missed slots is the sche
 from datetime import datetime, timedelta
 
 import structlog
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 
 from kernel import clock
 from tasks.errors import TaskError
 from tasks.models import Schedule, ScheduleRun, Task
+from tasks.schedules.times import slots
 from tasks.states import Cause
 from tasks.submit import submit
 
 ON_TIME = timedelta(seconds=90)  # a slot this late is not called missed: beat ticks twice a minute
-MOST_SLOTS = 500  # in one tick and schedule; with `all`, the rest comes with the next ticks
 
 log = structlog.get_logger(__name__)
 
@@ -24,7 +24,18 @@ log = structlog.get_logger(__name__)
 def tick(now: datetime) -> int:
     """Make the due slots of every enabled schedule; returns how many tasks were submitted."""
     ids = list(Schedule.objects.filter(is_enabled=True, starts_at__lte=now).values_list("pk", flat=True))
-    return sum(_tick_one(pk, now) for pk in ids)
+    return sum(_tick_or_tell(pk, now) for pk in ids)
+
+
+def _tick_or_tell(pk: int, now: datetime) -> int:
+    """One that cannot be made, such as one in a time zone that is gone, keeps no other back; it is tried again."""
+    try:
+        return _tick_one(pk, now)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        log.exception("schedule_broke", schedule=pk)
+        return 0
 
 
 def _tick_one(pk: int, now: datetime) -> int:
@@ -40,24 +51,6 @@ def _tick_one(pk: int, now: datetime) -> int:
             schedule.last_due_at = due[-1]
             schedule.save(update_fields=["last_due_at"])
     return submitted
-
-
-def slots(schedule: Schedule, now: datetime) -> list[datetime]:
-    """The times that fell due after the last one made, oldest first. Pure.
-
-    After a long stop, `all` goes on from where it was, in parts; the other two only keep a record of the last ones.
-    """
-    step = timedelta(seconds=schedule.every_seconds)
-    first = schedule.starts_at
-    if schedule.last_due_at is not None:
-        passed = (schedule.last_due_at - schedule.starts_at) // step
-        first = schedule.starts_at + step * max(0, passed + 1)
-    if first > now:
-        return []
-    count = (now - first) // step + 1
-    if count > MOST_SLOTS and schedule.catch_up != "all":
-        first, count = first + step * (count - MOST_SLOTS), MOST_SLOTS
-    return [first + step * index for index in range(min(count, MOST_SLOTS))]
 
 
 def _chosen(schedule: Schedule, due: list[datetime], now: datetime) -> set[datetime]:
@@ -78,7 +71,7 @@ def _make(schedule: Schedule, slot: datetime, *, run: bool) -> int:
     if not is_new or not run:
         return 0
     try:
-        row.task = _submit(schedule, slot)
+        row.task = submit_once(schedule, slot)
     except TaskError as error:
         log.error("schedule_slot_refused", schedule=schedule.pk, error=error.code)
         row.is_skipped, row.reason = True, f"{error.code}: {error.detail}"[:200]
@@ -86,7 +79,8 @@ def _make(schedule: Schedule, slot: datetime, *, run: bool) -> int:
     return int(row.task is not None)
 
 
-def _submit(schedule: Schedule, slot: datetime) -> Task:
+def submit_once(schedule: Schedule, slot: datetime, actor: str = "") -> Task:
+    """Its task for one moment. Raises TaskError; then nothing is stored."""
     return submit(
         schedule.kind,
         schedule.input,
@@ -97,7 +91,7 @@ def _submit(schedule: Schedule, slot: datetime) -> Task:
         expires_at=_expiry(schedule),
         unique_key=schedule.unique_key,
         cause=Cause.SCHEDULE,
-        actor=f"schedule {schedule.name}",
+        actor=actor or f"schedule {schedule.name}",
     )
 
 
