@@ -2,6 +2,7 @@
 
 from rest_framework.routers import SimpleRouter
 
+from tasks.api.accounts import AccountViewSet
 from tasks.api.kinds import KindViewSet
 from tasks.api.views import BatchTasksViewSet, BatchViewSet, TaskViewSet
 
@@ -11,4 +12,5 @@ router.register("tasks", TaskViewSet, basename="task")
 router.register("batches", BatchViewSet, basename="batch")
 router.register("batches/(?P<batch>[0-9]{1,18})/tasks", BatchTasksViewSet, basename="batch-task")
 router.register("kinds", KindViewSet, basename="kind")
+router.register("provider-accounts", AccountViewSet, basename="provider-account")
 urlpatterns = router.urls

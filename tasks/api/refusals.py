@@ -24,11 +24,13 @@ def _problem(error: errors.TaskError, prefix: str) -> Problem:
             return BadInput(error.detail, errors=[{"field": "kind", "code": error.code, "detail": error.detail}])
         case errors.InvalidInput():
             return _wrong_input(error, prefix)
+        case errors.InvalidSetting():
+            return BadInput(error.detail, errors=error.errors)
         case errors.BadBatch():
             return BadInput(error.detail, errors=[{"field": "tasks", "code": error.code, "detail": error.detail}])
         case errors.NotFound():
             return NotFound(error.detail)
-        case errors.NoProvider() | errors.WrongState():
+        case errors.NoProvider() | errors.WrongState() | errors.AccountRefused():
             return Conflict(error.detail, code=error.code)
     return Problem(error.detail, code=error.code)
 

@@ -7,7 +7,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from tasks import kinds
-from tasks.models import Batch, Task
+from tasks.accounting import policies
+from tasks.models import Batch, KindPolicy, Task
 from tasks.reading import bodies
 from tasks.states import Cause, JobState, State
 
@@ -125,7 +126,7 @@ class BatchSerializer(serializers.ModelSerializer):
         return url_of(self.context["request"], "batches", batch.pk)
 
 
-class _Known(serializers.Serializer):
+class Known(serializers.Serializer):
     """A request whose fields are all known: a misspelt one is refused instead of ignored."""
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
@@ -139,7 +140,7 @@ class _Known(serializers.Serializer):
         return value
 
 
-class NewTaskSerializer(_Known):
+class NewTaskSerializer(Known):
     kind = serializers.CharField(max_length=60)
     input = serializers.JSONField()
     subscriber = serializers.CharField(max_length=100, required=False, allow_blank=True, default="")
@@ -147,7 +148,7 @@ class NewTaskSerializer(_Known):
     reference = serializers.CharField(max_length=200, required=False, allow_blank=True, default="")
 
 
-class NewBatchSerializer(_Known):
+class NewBatchSerializer(Known):
     """The items are checked by the submit verb: ten thousand of them are too many for nested serializers."""
 
     kind = serializers.CharField(max_length=60)
@@ -196,7 +197,9 @@ class TimelineEntrySerializer(serializers.Serializer):
 
 
 class PolicySerializer(serializers.Serializer):
-    provider = serializers.CharField(help_text="Where new work goes; empty for internal kinds.")
+    account = serializers.CharField(help_text="Where new work goes; empty for internal kinds, and where nobody can.")
+    options = serializers.DictField(help_text="For the provider, over the account's own.")
+    starts_again_unasked = serializers.BooleanField()
     is_paused = serializers.BooleanField()
     concurrency = serializers.IntegerField()
     rate_per_minute = serializers.IntegerField(allow_null=True)
@@ -220,3 +223,24 @@ class KindsSerializer(serializers.Serializer):
     next = serializers.CharField(allow_null=True)
     previous = serializers.CharField(allow_null=True)
     results = KindSerializer(many=True)
+    gone = serializers.ListField(
+        child=serializers.CharField(), help_text="Kinds with a policy whose app is gone: their tasks wait for it."
+    )
+
+
+class PolicyChangesIn(Known, serializers.ModelSerializer):
+    """What a kind may be told. Whatever is left out stays as it is."""
+
+    account = serializers.CharField(
+        source="provider",
+        max_length=60,
+        required=False,
+        allow_blank=True,
+        help_text="The account's name; empty: the first whose adapter was made for it.",
+    )
+    options = serializers.DictField(required=False, help_text="For the provider, over the account's own.")
+    reason = serializers.CharField(max_length=300, required=False, allow_blank=True, default="")
+
+    class Meta:
+        model = KindPolicy
+        fields = ("account", *(name for name in policies.fields() if name != policies.ACCOUNT), "reason")

@@ -1,6 +1,7 @@
 """The kinds of work: their input, their acceptance rules, where they run, and what may become a task of theirs."""
 
 from tasks.kinds import ours  # noqa: F401 - registers them
+from tasks.kinds.chaining import link
 from tasks.kinds.registry import (
     KINDS,
     Kind,
@@ -27,6 +28,7 @@ __all__ = [
     "find",
     "get",
     "internal",
+    "link",
     "policy_for",
     "provider_for",
     "register",

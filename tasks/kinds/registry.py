@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.utils.module_loading import autodiscover_modules
-
 from tasks import accounts
 from tasks.errors import InvalidInput, NoProvider, UnknownKind
 from tasks.kinds import schemas
 from tasks.models import KindPolicy, Task
+from tasks.providers import discovery
 from tasks.providers.base import Provider
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
@@ -67,7 +66,7 @@ def register(kind: Kind) -> Kind:
 
 def discover() -> None:
     """Import `kinds.py` of every installed app, as the admin does with `admin.py`."""
-    autodiscover_modules("kinds")
+    discovery.load("kinds")
 
 
 def external() -> tuple[str, ...]:

@@ -47,6 +47,11 @@ class SandboxProvider(Provider):
     kinds = frozenset({"map_search", "email_generation", "scoring"})
     max_batch = 1000
     takes_base_url = True
+    environment = {
+        "base_url": "SANDBOX_PROVIDER_URL",
+        "api_key": "SANDBOX_PROVIDER_KEY",
+        "webhook_secret": "SANDBOX_WEBHOOK_SECRET",
+    }
 
     def __init__(self, account: Account, *, call_seconds: float | None = None) -> None:
         super().__init__(account)
