@@ -20,6 +20,7 @@ LIMITS = {
     "calls_per_minute": MAX_RATE_PER_MINUTE,
 }
 SECRETS = ("api_key", "webhook_secret")
+KEY_AGAIN = "The stored key was given for the old address. Give it again, so that nobody can send it elsewhere."
 LONGEST_SECRET = 2_000
 LONGEST_OPTIONS = 16_000  # as JSON
 

@@ -61,8 +61,7 @@ def update(name: str, values: Mapping[str, Any], *, actor: str, reason: str = ""
         cleaned = rules.clean(adapter, values)
         changes = {field: value for field, value in cleaned.items() if row.__dict__[field] != value}
         if "base_url" in changes and adapter.needs_api_key and not cleaned.get("api_key"):
-            words = "The stored key was given for the old address. Give it again, so that nobody else can send it on."
-            raise rules.refuse("api_key", "required", words)
+            raise rules.refuse("api_key", "required", rules.KEY_AGAIN)
         if changes:
             write(row, changes)
             record(row, "update", actor, reason, fields=sorted(changes))

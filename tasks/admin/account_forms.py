@@ -62,6 +62,8 @@ class AccountForm(forms.ModelForm):
             rules.clean(self.adapter_class, self.account_values(values))
             if self.instance.pk is None:
                 rules.clean_name(values["name"])
+            elif "base_url" in self.changed_data and "api_key" in self.fields and not values["api_key"]:
+                raise rules.refuse("api_key", "required", rules.KEY_AGAIN)
         except InvalidSetting as error:
             self.show(error)
         return values

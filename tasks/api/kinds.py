@@ -1,6 +1,7 @@
 """`/kinds/`: what can be submitted, how it is treated, and the switch that holds a kind."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
@@ -17,7 +18,7 @@ from tasks.accounting import policies as settings_of
 from tasks.api.refusals import as_problems
 from tasks.api.shapes import KindSerializer, KindsSerializer, PolicyChangesIn, ReasonSerializer
 from tasks.engine import policies
-from tasks.errors import UnknownKind
+from tasks.errors import InvalidSetting, UnknownKind
 from tasks.kinds import Kind
 from tasks.models import KindPolicy
 from tasks.providers.base import Provider
@@ -56,7 +57,7 @@ class KindViewSet(viewsets.ViewSet):
         values = dict(asked.validated_data)
         reason = values.pop("reason", "")
         kind = _known(pk)
-        with as_problems():
+        with as_problems(), _named_as_here():
             settings_of.change(kind.name, values, actor=caller_of(request).name, reason=reason)
         return _answer(kind)
 
@@ -89,6 +90,16 @@ def _known(name: str) -> Kind:
         return kinds.get(name)
     except UnknownKind as error:
         raise NotFound(_gone(name) or error.detail) from None
+
+
+@contextmanager
+def _named_as_here() -> Iterator[None]:
+    """The column of the account has another name than the field."""
+    try:
+        yield
+    except InvalidSetting as error:
+        rows = [{**row, "field": "account"} if row["field"] == settings_of.ACCOUNT else row for row in error.errors]
+        raise InvalidSetting(rows) from None
 
 
 def _gone(name: str) -> str:
