@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from django.core.management import call_command
@@ -33,7 +34,7 @@ def gone(request, db, settings, make_task, make_batch, monkeypatch):  # noqa: F8
     for state in State:
         make_task(state, kind=kind, job=jobs.get(state), job_id=f"j-{state}")
     make_task(State.RUNNING, kind=kind, job=JobState.SUBMITTING)
-    batch = make_batch(*State, kind=kind)
+    batch = make_batch(*(state for state in State if state not in jobs), kind=kind)
     Batch.objects.filter(pk=batch.pk).update(kind=kind)
     ExternalJob.objects.update(provider="ours")
     schedule = Schedule.objects.create(name="s", kind=kind, every_seconds=60, starts_at=timezone.now())
@@ -118,11 +119,9 @@ def test_a_callback_of_a_running_job_still_finds_its_account(gone, client):
     assert answer.status_code in ({404} if gone != "kind" else {401, 503})
 
 
-def test_what_is_back_is_used_again(gone):
-    if gone != "kind":
-        pytest.skip("said of kinds")
-    kind = kinds.register(kinds.Kind(KIND, "Juggling", kinds.get("scoring").schema, lambda given, result: ""))
-    try:
-        assert kinds.find(KIND) is kind
-    finally:
-        del kinds.KINDS[KIND]
+@pytest.mark.parametrize("gone", ["kind"], indirect=True)
+def test_what_is_back_starts_again(gone, monkeypatch):
+    monkeypatch.setitem(kinds.KINDS, KIND, replace(kinds.get("scoring"), name=KIND))
+    (stream,) = [one for one in workers.start_streams() if one.name.endswith(KIND)]
+    assert stream.claim(10, timezone.now())
+    assert not Task.objects.filter(kind=KIND, state=State.QUEUED).exists()

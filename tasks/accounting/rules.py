@@ -4,6 +4,7 @@ No message repeats a key, a secret or an address.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -43,7 +44,7 @@ def clean(adapter: type[Provider], values: Mapping[str, Any]) -> dict[str, Any]:
 
 def clean_name(name: str) -> str:
     """A new account's name. Raises InvalidSetting."""
-    if not NAME.regex.fullmatch(name):
+    if not re.fullmatch(NAME.regex, name):
         raise InvalidSetting([_row("name", "bad_name", str(NAME.message))])
     if kinds.exists(name):
         words = "A kind of task is called so, and both are parts of URLs. Choose another name."

@@ -18,6 +18,7 @@ from tasks.errors import InvalidSetting
 from tasks.models import ProviderAccount
 from tasks.providers.base import Provider
 
+NEW = "new_"  # before the name of a secret: as the model's own field it would be shown with what is stored
 OPTION = "option_"  # before the name of an option, where it is a field of a form
 OVERLAPS = (
     (0, "not at all: it has leaked"),
@@ -62,7 +63,7 @@ class AccountForm(forms.ModelForm):
             rules.clean(self.adapter_class, self.account_values(values))
             if self.instance.pk is None:
                 rules.clean_name(values["name"])
-            elif "base_url" in self.changed_data and "api_key" in self.fields and not values["api_key"]:
+            elif "base_url" in self.changed_data and NEW + "api_key" in self.fields and not values[NEW + "api_key"]:
                 raise rules.refuse("api_key", "required", rules.KEY_AGAIN)
         except InvalidSetting as error:
             self.show(error)
@@ -71,14 +72,15 @@ class AccountForm(forms.ModelForm):
     def account_values(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The fields as the verbs take them: options together, and no secret that was left empty."""
         given = {name: value for name, value in values.items() if name in rules.FIELDS}
-        given = {name: value for name, value in given.items() if name not in rules.SECRETS or value}
+        given |= {name: values[NEW + name] for name in rules.SECRETS if values.get(NEW + name)}
         options = {name.removeprefix(OPTION): value for name, value in values.items() if name.startswith(OPTION)}
         return {**given, "options": options} if options else given
 
     def show(self, error: InvalidSetting) -> None:
         """What a rule refuses, at its field."""
         for row in error.errors:
-            self.add_error(row["field"] if row["field"] in self.fields else None, row["detail"])
+            names = (row["field"], NEW + row["field"])
+            self.add_error(next((name for name in names if name in self.fields), None), row["detail"])
 
 
 class OptionField(forms.CharField):
@@ -91,9 +93,11 @@ class OptionField(forms.CharField):
         return value if isinstance(value, str) or value is None else json.dumps(value, ensure_ascii=False)
 
     def to_python(self, value: Any) -> Any:
-        text = super().to_python(value)
+        text = super().to_python(value) or ""
+        if text in _WORDS:
+            return _WORDS[text]
         if not text.startswith(("{", "[")):
-            return {"true": True, "false": False}.get(text, int(text) if text.isascii() and text.isdigit() else text)
+            return int(text) if text.isascii() and text.isdigit() else text
         try:
             return json.loads(text, cls=StrictDecoder)
         except json.JSONDecodeError as error:
@@ -101,6 +105,9 @@ class OptionField(forms.CharField):
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         return super().has_changed(self.prepare_value(initial), data)
+
+
+_WORDS = {"true": True, "false": False}
 
 
 def form_for(adapter: type[Provider], row: ProviderAccount | None, fixed: Mapping[str, str]) -> type[AccountForm]:
@@ -143,11 +150,12 @@ def _secret_fields(
     fields: dict[str, forms.Field] = {}
     if adapter.needs_api_key and "api_key" not in fixed and (row is None or adapter.takes_base_url):
         words = "Never shown again." if row is None else "Only with another address; Rotate key changes it alone."
-        fields["api_key"] = forms.CharField(
+        fields[f"{NEW}api_key"] = forms.CharField(
             label="API key", required=row is None, widget=SecretInput(), help_text=words
         )
     if row is None and adapter.needs_webhook_secret:
-        fields["webhook_secret"] = forms.CharField(
+        fields[f"{NEW}webhook_secret"] = forms.CharField(
+            label="Webhook secret",
             required=False,
             widget=SecretInput(),
             help_text="What the provider signs its webhooks with. Never shown again; Rotate secret sets it later.",
@@ -184,4 +192,4 @@ class SecretForm(ReasonForm):
     field_order = ("secret", "overlap", "reason")
 
 
-__all__ = ["OPTION", "AccountForm", "KeyForm", "OptionalReasonForm", "SecretForm", "form_for"]
+__all__ = ["NEW", "OPTION", "AccountForm", "KeyForm", "OptionalReasonForm", "SecretForm", "form_for"]

@@ -19,7 +19,7 @@ from tasks import accounting, accounts, providers
 from tasks.accounting import rules
 from tasks.accounting.credentials import has_previous
 from tasks.accounts import environment, limits
-from tasks.admin.account_forms import OPTION, AccountForm, form_for
+from tasks.admin.account_forms import NEW, OPTION, AccountForm, form_for
 from tasks.admin.account_verbs import AccountVerbs
 from tasks.models import ExternalJob, KindPolicy, ProviderAccount
 from tasks.providers.base import Provider
@@ -126,7 +126,7 @@ class ProviderAccountAdmin(OnlyChangesAdmin, AccountVerbs):
             made = accounting.create(obj.name, form.adapter_class.adapter, values, actor=actor_of(request))
             obj.pk = made.pk
             return
-        changed = {"options" if name.startswith(OPTION) else name for name in form.changed_data}
+        changed = {"options" if name.startswith(OPTION) else name.removeprefix(NEW) for name in form.changed_data}
         values = {name: value for name, value in values.items() if name in changed}
         accounting.update(obj.name, values, actor=actor_of(request))
 

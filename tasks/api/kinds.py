@@ -34,7 +34,7 @@ class KindViewSet(viewsets.ViewSet):
         """Where work goes and how much of it is set by who may set accounts."""
         if self.action == "partial_update":
             return [HasScope(Scope.ACCOUNTS_WRITE)(), IsUnbound()]
-        return super().get_permissions()
+        return list(super().get_permissions())
 
     @extend_schema(summary="List kinds", responses=KindsSerializer)
     def list(self, request: Request) -> Response:

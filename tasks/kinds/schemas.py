@@ -155,7 +155,7 @@ def _words(error: ValidationError) -> str:
     wanted = error.validator_value
     match error.validator:
         case "type":
-            names = wanted if isinstance(wanted, list) else [wanted]
+            names: list[str] = wanted if isinstance(wanted, list) else [str(wanted)]
             return f"This must be {' or '.join(_TYPES.get(name, name) for name in names)}."
         case "maxLength" | "maxItems":
             what = "characters" if error.validator == "maxLength" else "entries"

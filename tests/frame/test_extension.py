@@ -57,26 +57,6 @@ def test_documents_and_checks_take_it_up_by_themselves():
     passed(run("examples/extension/parcel", "-c", TAKEN_UP, **own))
 
 
-@pytest.mark.parametrize(
-    ("apps", "said"),
-    [
-        ("no_such_app", "ROUNDTRIP_APPS names 'no_such_app', which cannot be imported (ModuleNotFoundError"),
-        ("examples/nowhere", "no Python package: it has no __init__.py"),
-    ],
-)
-def test_an_app_that_cannot_be_imported_is_told_by_its_name(apps, said):
-    done = run(apps, "manage.py", "check")
-    assert done.returncode != 0 and said in done.stderr
-
-
-def test_a_module_of_an_app_that_breaks_is_told_by_its_name(tmp_path):
-    (tmp_path / "tides").mkdir()
-    (tmp_path / "tides" / "__init__.py").touch()
-    (tmp_path / "tides" / "kinds.py").write_text("import nothing_of_this_name\n")
-    done = run(f"{tmp_path}/tides", "manage.py", "check")
-    assert done.returncode != 0 and "tides.kinds cannot be loaded (ModuleNotFoundError" in done.stderr
-
-
 def test_a_kind_and_a_provider_are_started_in_one_app_and_pass_their_tests(tmp_path, capsys):
     call_command("startkind", "tides", str(tmp_path))
     call_command("startprovider", "tide_desk", "--app", str(tmp_path / "tides"))

@@ -103,11 +103,10 @@ class CourierProvider(Provider):
             answer = self._session().request(method, self.base_url + path, **request)
         except CallFailed as error:
             raise answers.failed(error, purpose) from error
-        if answer.status_code != 200:
-            words = f"Courier answered {answer.status_code}."
-            raise answers.error_for(
-                answer.status_code, purpose, words, headers=answer.headers, now=clock.now(), nothing_done=frozenset()
-            )
+        words = f"Courier answered {answer.status_code}."
+        wrong = answers.error_for(answer.status_code, purpose, words, headers=answer.headers, now=clock.now())
+        if wrong is not None:
+            raise wrong
         return answer
 
     def _session(self) -> Any:

@@ -10,7 +10,8 @@ from tasks.tests.admin.test_pages import page, visitor
 
 ALL = ("view_provideraccount", "add_provideraccount", "change_provideraccount", "delete_provideraccount")
 ALL += ("pause_provideraccount", "view_kindpolicy", "change_kindpolicy")
-FIELDS = {"name": "ours", "base_url": "https://jobs.example", "api_key": "k-secret-1", "webhook_secret": "s-secret-1"}
+SECRETS = {"api_key": "k-secret-1", "webhook_secret": "s-secret-1"}
+FIELDS = {"name": "ours", "base_url": "https://jobs.example", **{f"new_{name}": SECRETS[name] for name in SECRETS}}
 
 
 @pytest.fixture(autouse=True)
@@ -20,8 +21,7 @@ def nothing_of_the_environment(db, settings):
 
 @pytest.fixture
 def account():
-    values = {name: value for name, value in FIELDS.items() if name != "name"}
-    return accounting.create("ours", "sandbox", values, actor="t")
+    return accounting.create("ours", "sandbox", {"base_url": "https://jobs.example", **SECRETS}, actor="t")
 
 
 def verb(client, name, account, **form):
@@ -54,7 +54,7 @@ def test_the_pages_show_ids_and_no_secret(account):
 
 def test_a_limit_is_changed_and_another_address_needs_the_key_again(account):
     client, address = visitor(*ALL), page("tasks_provideraccount_change", account.pk)
-    form = {"base_url": "https://jobs.example", "api_key": "", "concurrency": "7"}
+    form = {"base_url": "https://jobs.example", "new_api_key": "", "concurrency": "7"}
     assert client.post(address, form).status_code == 302
     refused = client.post(address, {**form, "base_url": "https://evil.example"})
     assert "old address" in refused.content.decode()
