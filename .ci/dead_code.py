@@ -22,6 +22,7 @@ KINDS = ("function", "method", "class", "property", "import", "unreachable_code"
 DECORATORS = [
     "@admin.register",
     "@register*",
+    "@link*",
     "@action",
     "@display",
     "@shared_task",

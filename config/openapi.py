@@ -19,6 +19,7 @@ TAGS = {
     "tasks": "Work at job providers, one by one.",
     "batches": "Work at job providers, thousands at a time.",
     "kinds": "What sorts of work there are, and what each takes.",
+    "provider-accounts": "Our accounts at job providers: made, checked, rotated, paused and retired.",
     "inbound-events": "Providers' callbacks, as they came.",
     "events": "Facts that are published to subscribers.",
     "endpoints": "Where a subscriber's events go, and how.",

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from config import environment as env
-from config import production
+from config import extensions, production
 from config.logs import logging_config
 from kernel.network.addresses import parse_networks
 from kernel.network.openings import OPERATORS, Network, Opening, parse_openings
@@ -138,6 +138,7 @@ INSTALLED_APPS = [
     "tasks",
     "webhooks",
     "console",
+    *extensions.apps(env.read_list("ROUNDTRIP_APPS"), BASE_DIR),
 ]
 
 MIDDLEWARE = [
@@ -252,6 +253,7 @@ SCOPE_PERMISSIONS = {  # what a console user needs where an API key needs the sc
     "deliveries:write": "delivery.redrive_delivery",
     "endpoints:write": "delivery.change_endpoint",
     "operations:write": "console.add_operation",
+    "accounts:write": "tasks.change_provideraccount",
 }
 _EACH_BULK_VERB = ["delivery.redrive_delivery", "delivery.discard_delivery", "delivery.change_endpoint"]
 _EACH_BULK_VERB += ["tasks.redrive_task", "tasks.cancel_task"]
@@ -273,6 +275,10 @@ KEY_PERMISSIONS = {  # all that a key with the scope can do, as a console user w
         "delivery.view_secret_endpoint", "delivery.view_payload_event",
     ],
     "operations:write": ["console.add_operation", "console.change_alert", *_EACH_BULK_VERB],
+    "accounts:write": [
+        "tasks.view_provideraccount", "tasks.add_provideraccount", "tasks.change_provideraccount",
+        "tasks.delete_provideraccount", "tasks.pause_provideraccount", "tasks.change_kindpolicy",
+    ],
 }  # fmt: skip
 SPECTACULAR_SETTINGS = {
     "TITLE": "Roundtrip",
@@ -286,6 +292,7 @@ SPECTACULAR_SETTINGS = {
         "TaskState": "tasks.states.State",
         "ExternalJobState": "tasks.states.JobState",
         "TransitionCause": "tasks.states.Cause",
+        "AccountState": "tasks.states.AccountState",
         "DeliveryState": "delivery.states.State",
         "InboundOutcome": "webhooks.models.InboundOutcome",
         "InboundVerdict": "webhooks.models.InboundVerdict",
@@ -343,6 +350,7 @@ PROVIDER_ALLOWED_NETWORKS = _provider_openings()
 INBOUND_MAX_BYTES = env.read_int("INBOUND_MAX_BYTES")
 INBOUND_REFUSED_BYTES_A_DAY = env.read_int("INBOUND_REFUSED_BYTES_A_DAY")
 INBOUND_REFUSED_RETENTION_DAYS = min(env.read_int("INBOUND_REFUSED_RETENTION_DAYS"), EVENT_RETENTION_DAYS)
+READ_PROVIDER_VARIABLE = env.read_of_adapter  # those that adapters name, also of apps that nobody here knows
 SANDBOX_PROVIDER_URL = env.read("SANDBOX_PROVIDER_URL").rstrip("/")
 SANDBOX_PROVIDER_KEY = env.read("SANDBOX_PROVIDER_KEY")
 SANDBOX_WEBHOOK_SECRET = env.read("SANDBOX_WEBHOOK_SECRET")

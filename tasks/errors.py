@@ -6,7 +6,9 @@ TaskError ─┬─ UnknownKind       no such kind
            ├─ BadBatch          empty or too large
            ├─ NoProvider        the kind needs a job provider and none is set up
            ├─ UniqueTaken       another task holds the unique key; `errors` names it
-           ├─ NotFound          no such task or batch for this caller
+           ├─ InvalidSetting    a field of an account's or a kind's settings is wrong; `errors` names each
+           ├─ NotFound          no such task, batch or account for this caller
+           ├─ AccountRefused    the verb makes no sense for the account as it is; `code` says why
            ├─ WrongState        the verb is not allowed in the state the task is in
            ├─ NotAdopted        the job that a person names cannot be taken for a task's; the words say why
            └─ RunFailed         an internal kind's run failed; `permanent` says whether to try again
@@ -62,8 +64,23 @@ class UniqueTaken(TaskError):
     code = "unique_taken"
 
 
+class InvalidSetting(TaskError):
+    """`errors`: `{field, code, detail}`."""
+
+    code = "invalid"
+
+    def __init__(self, errors: list[dict[str, str]]) -> None:
+        super().__init__(f"{errors[0]['field']}: {errors[0]['detail']}", errors=errors)
+
+
 class NotFound(TaskError):
     code = "not_found"
+
+
+class AccountRefused(TaskError):
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
 
 
 class WrongState(TaskError):

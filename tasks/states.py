@@ -129,3 +129,13 @@ class Waiting(models.TextChoices):
 
 
 BATCH_OUTCOMES = ("all_succeeded", "partly", "none")
+
+
+class AccountState(models.TextChoices):
+    """Of an account at a provider; the gravest counts."""
+
+    ACTIVE = "active", "in use"
+    PAUSED = "paused", "paused"
+    HELD = "held", "held"
+    RETIRED = "retired", "retired"
+    GONE = "gone", "cannot be used"

@@ -2,6 +2,7 @@
 
 from rest_framework.routers import SimpleRouter
 
+from tasks.api.accounts import AccountViewSet
 from tasks.api.follow_ups import FollowUpViewSet
 from tasks.api.kinds import KindViewSet
 from tasks.api.schedules import ScheduleViewSet
@@ -15,4 +16,5 @@ router.register("batches/(?P<batch>[0-9]{1,18})/tasks", BatchTasksViewSet, basen
 router.register("kinds", KindViewSet, basename="kind")
 router.register("schedules", ScheduleViewSet, basename="schedule")
 router.register("follow-ups", FollowUpViewSet, basename="follow-up")
+router.register("provider-accounts", AccountViewSet, basename="provider-account")
 urlpatterns = router.urls

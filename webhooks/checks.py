@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from django.core.checks import CheckMessage, Tags, Warning, register
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import connection
 
-from tasks import accounts
+from tasks import accounts, providers
 from tasks.models import ProviderAccount
 from tasks.providers.base import Provider
 from webhooks.schemes import SCHEMES, callers, secret_doubt, secret_fault
@@ -45,6 +45,20 @@ def secret_doubts() -> dict[str, list[str]]:
 def _told(provider: Provider, secrets: Sequence[str], look: Callable[[str, str], str]) -> list[str]:
     found = [(number, look(provider.scheme, secret)) for number, secret in enumerate(secrets, 1)]
     return [f"Signing secret {number} of {provider.name}: {words}." for number, words in found if words]
+
+
+@register()
+def schemes_exist(**_kwargs: Any) -> list[CheckMessage]:
+    """An adapter that names no scheme of ours could take no webhook in, of any of its accounts."""
+    return [
+        Error(
+            f"The adapter {name} names the signature scheme {adapter.scheme!r}, which does not exist.",
+            hint=f"Write one of {', '.join(SCHEMES)} as `scheme` in {adapter.__module__}.",
+            id="webhooks.E001",
+        )
+        for name, adapter in providers.adapters().items()
+        if adapter.scheme not in SCHEMES
+    ]
 
 
 @register(Tags.database)

@@ -61,7 +61,7 @@ _REFUSED: dict[str, str] = {
     Refusal.TIMESTAMP: "Nothing changed. If it was genuine, one of the two clocks is wrong, or it waited too long.",
     Refusal.SIGNATURE_MISSING: "Nothing changed. If it was genuine, signing is not switched on at the provider.",
     Refusal.ADDRESS_NOT_ALLOWED: "Nothing changed. If it was genuine, correct callback_networks of the account.",
-    Refusal.NO_SECRET: "Set the provider's signing secret in the environment and restart; it is sent again.",
+    Refusal.NO_SECRET: "Rotate the account's webhook secret: give the provider's. Then it is sent again.",
     Refusal.SECRET_UNUSABLE: "Correct the signing secret (`manage.py doctor` says what ails it); it is sent again.",
     Refusal.SECRETS_UNAVAILABLE: "Nothing, if it passes: the provider was told to send it again. Else see the log.",
 }

@@ -4,6 +4,6 @@
 and handed on to the threads that call.
 """
 
-from tasks.accounts.reading import available, default_name, for_kind, get, known, name_for, provider_of
+from tasks.accounts.reading import available, default_name, for_kind, get, known, name_for, provider_of, why_gone
 
-__all__ = ["available", "default_name", "for_kind", "get", "known", "name_for", "provider_of"]
+__all__ = ["available", "default_name", "for_kind", "get", "known", "name_for", "provider_of", "why_gone"]

@@ -62,13 +62,20 @@ def name_for(policy: KindPolicy) -> str:
 def provider_of(row: ProviderAccount) -> Provider | None:
     """The adapter for this row; None where no installed app brings it, or the environment has dropped the account."""
     adapter = providers.adapter(row.adapter)
-    if adapter is None or (row.is_from_environment and row.name not in environment.declared()):
+    if adapter is None or (row.is_from_environment and not environment.holds(row)):
         return None
     by = (row.version, row.previous_secret_until, settings.PROVIDER_ALLOWED_NETWORKS, adapter)
     made = _made.get(row.name)
     if made is None or made[0] != by or _has_expired(row):
         made = _made[row.name] = by, adapter(_account(row))
     return made[1]
+
+
+def why_gone(row: ProviderAccount) -> str:
+    """Why `provider_of` finds nothing, and what to do."""
+    if providers.adapter(row.adapter) is None:
+        return f"the app that brought the adapter {row.adapter!r} is gone. Its jobs wait until it is installed again."
+    return "the variables that made it are gone. Set them again, or give it a key of its own (rotate its key)."
 
 
 def _has_expired(row: ProviderAccount) -> bool:

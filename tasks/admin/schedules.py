@@ -96,11 +96,21 @@ class ScheduleForm(forms.ModelForm):
             "catch_up": "What becomes of slots that were missed while nothing ran.",
         }
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        gone = self.instance.kind if self.instance.pk and not kinds.exists(self.instance.kind) else ""
+        if gone and "kind" in self.fields:  # without it the page would quietly offer the first of the others
+            field: Any = self.fields["kind"]
+            field.choices = [(gone, labels.kind_title(gone)), *field.choices]
+
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        if "kind" in cleaned and "input" in cleaned:
+        kind = kinds.find(cleaned.get("kind", ""))
+        if kind is None and cleaned.get("is_enabled") and "kind" in cleaned:
+            raise ValidationError({"kind": "Its app is gone. Choose another kind, or switch the schedule off."})
+        if kind is not None and "input" in cleaned:
             try:
-                cleaned["input"] = kinds.get(cleaned["kind"]).checked(cleaned["input"])
+                cleaned["input"] = kind.checked(cleaned["input"])
             except InvalidInput as error:
                 raise ValidationError(
                     {"input": [f"{row['field']}: {row['detail']}" for row in error.errors[:10]]}

@@ -26,13 +26,15 @@ def _problem(error: errors.TaskError, prefix: str) -> Problem:
             return _wrong_input(error, "")
         case errors.InvalidInput():
             return _wrong_input(error, prefix)
+        case errors.InvalidSetting():
+            return BadInput(error.detail, errors=error.errors)
         case errors.BadBatch():
             return BadInput(error.detail, errors=[{"field": "tasks", "code": error.code, "detail": error.detail}])
         case errors.NotFound():
             return NotFound(error.detail)
         case errors.UniqueTaken():
             return Conflict(error.detail, code=error.code, errors=error.errors)
-        case errors.NoProvider() | errors.WrongState() | errors.NotAdopted():
+        case errors.NoProvider() | errors.WrongState() | errors.NotAdopted() | errors.AccountRefused():
             return Conflict(error.detail, code=error.code)
     return Problem(error.detail, code=error.code)
 

@@ -8,7 +8,8 @@ from rest_framework.request import Request
 
 from kernel import clock
 from tasks import kinds
-from tasks.models import Batch, Task
+from tasks.accounting import policies
+from tasks.models import Batch, KindPolicy, Task
 from tasks.reading import bodies
 from tasks.reading.waiting import WhyWaiting
 from tasks.states import Cause, JobState, KeyHeld, State, Waiting, When
@@ -269,7 +270,11 @@ class TimelineEntrySerializer(serializers.Serializer):
 
 
 class PolicySerializer(serializers.Serializer):
-    provider = serializers.CharField(help_text="Where new work goes; empty for internal kinds.")
+    account = serializers.CharField(help_text="Where new work goes; empty for internal kinds, and where nobody can.")
+    options = serializers.DictField(help_text="For the provider, over the account's own.")
+    starts_again_unasked = serializers.BooleanField(
+        help_text="A start that was never answered, at a provider that cannot be asked, is made again by itself."
+    )
     is_paused = serializers.BooleanField()
     concurrency = serializers.IntegerField()
     rate_per_minute = serializers.IntegerField(allow_null=True)
@@ -279,9 +284,6 @@ class PolicySerializer(serializers.Serializer):
     attempt_limit = serializers.IntegerField()
     timeout_seconds = serializers.IntegerField()
     batch_size = serializers.IntegerField()
-    starts_again_unasked = serializers.BooleanField(
-        help_text="A start that was never answered, at a provider that cannot be asked, is made again by itself."
-    )
 
 
 class KindSerializer(serializers.Serializer):
@@ -299,3 +301,24 @@ class KindsSerializer(serializers.Serializer):
     next = serializers.CharField(allow_null=True)
     previous = serializers.CharField(allow_null=True)
     results = KindSerializer(many=True)
+    gone = serializers.ListField(
+        child=serializers.CharField(), help_text="Kinds with a policy whose app is gone: their tasks wait for it."
+    )
+
+
+class PolicyChangesIn(KnownFields, serializers.ModelSerializer):
+    """What a kind may be told. Whatever is left out stays as it is."""
+
+    account = serializers.CharField(
+        source="provider",
+        max_length=60,
+        required=False,
+        allow_blank=True,
+        help_text="The account's name; empty: the first whose adapter was made for it.",
+    )
+    options = serializers.DictField(required=False, help_text="For the provider, over the account's own.")
+    reason = serializers.CharField(max_length=300, required=False, allow_blank=True, default="")
+
+    class Meta:
+        model = KindPolicy
+        fields = ("account", *(name for name in policies.fields() if name != policies.ACCOUNT), "reason")

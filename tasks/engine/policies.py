@@ -1,8 +1,8 @@
 """The switch of a kind: pause and resume, by admin and API alike.
 
 A pause is a person's and lasts until a person ends it. What holds a provider's account is the account's
-(`tasks.accounts.verbs`). Each
-verb is one transaction and a guarded UPDATE, and asked twice it changes nothing the second time.
+(`tasks.accounting`). Each verb is one transaction and a guarded UPDATE, and asked twice it changes nothing the second
+time. The app of a kind may be gone: its tasks are held all the same.
 """
 
 import structlog
@@ -35,7 +35,7 @@ def resume_kind(kind: str, *, actor: str, reason: str = "") -> bool:
 
 def _switch(kind: str, condition: Q, verb: str, actor: str, reason: str, **changes: object) -> bool:
     """Raises UnknownKind."""
-    policy = kinds.policy_for(kinds.get(kind).name)
+    policy = KindPolicy.objects.filter(kind=kind).first() or kinds.policy_for(kinds.get(kind).name)
     with transaction.atomic():
         rows: QuerySet[KindPolicy] = KindPolicy.objects.filter(condition, pk=policy.pk)
         if not rows.update(**changes, updated_at=clock.now()):

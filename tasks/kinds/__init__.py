@@ -1,6 +1,7 @@
 """The kinds of work: their input, the rules for their results, where they run, and what may become a task of theirs."""
 
 from tasks.kinds import ours  # noqa: F401 - registers them
+from tasks.kinds.chaining import link
 from tasks.kinds.registry import (
     KINDS,
     RESULT_BYTES,
@@ -34,6 +35,7 @@ __all__ = [
     "find",
     "get",
     "internal",
+    "link",
     "policy_for",
     "provider_for",
     "register",

@@ -1,6 +1,7 @@
 """The next batch from the results of one: which inputs a kind takes from a finished task of another kind.
 
-Pure mapping, one function for each pair of kinds. To chain a new pair, write its function and `link` it.
+Pure mapping, one function for each pair of kinds. To chain a new pair, write its function and put `@link(from, to)`
+before it, in the `kinds.py` of any installed app.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +13,27 @@ from tasks.models import Batch, Task
 from tasks.states import State
 
 Item = dict[str, Any]
+Link = Callable[[Task], Iterator[Item]]
+LINKS: dict[tuple[str, str], Link] = {}
 BUSINESS_FIELDS = ("name", "category", "place", "country", "rating", "reviews", "website")
+
+
+class LinkTaken(Exception):
+    """Two functions for one pair of kinds: which inputs would it be?"""
+
+
+def link(source: str, target: str) -> Callable[[Link], Link]:
+    """Make a function known that takes a finished task of `source` and gives inputs of `target`. Raises LinkTaken."""
+
+    def keep(made: Link) -> Link:
+        other = LINKS.setdefault((source, target), made)
+        if (other.__module__, other.__qualname__) != (made.__module__, made.__qualname__):
+            raise LinkTaken(
+                f"{other.__module__} and {made.__module__} both make {target} from {source}. Take one away."
+            )
+        return made
+
+    return keep
 
 
 def _businesses_found(task: Task) -> Iterator[Mapping[str, Any]]:
@@ -20,17 +41,20 @@ def _businesses_found(task: Task) -> Iterator[Mapping[str, Any]]:
         yield {name: place[name] for name in BUSINESS_FIELDS if place.get(name) not in (None, "")}
 
 
+@link("map_search", "email_generation")
 def places_to_emails(task: Task) -> Iterator[Item]:
     """An e-mail to every business that a map search found."""
     for business in _businesses_found(task):
         yield {"input": {"business": business}}
 
 
+@link("map_search", "scoring")
 def places_to_scores(task: Task) -> Iterator[Item]:
     """A score of every business that a map search found."""
     yield from places_to_emails(task)
 
 
+@link("email_generation", "scoring")
 def emails_to_scores(task: Task) -> Iterator[Item]:
     """A score of the business together with the e-mail written to it."""
     result = task.result or {}
@@ -38,23 +62,10 @@ def emails_to_scores(task: Task) -> Iterator[Item]:
     yield {"input": {"business": task.input["business"], "email": email}}
 
 
-LINKS: dict[tuple[str, str], Callable[[Task], Iterator[Item]]] = {
-    ("map_search", "email_generation"): places_to_emails,
-    ("map_search", "scoring"): places_to_scores,
-    ("email_generation", "scoring"): emails_to_scores,
-}
-
-
 # Kinds that take a whole batch, of whatever kind, and not its tasks.
 OF_BATCHES: dict[str, Callable[[Batch], Item]] = {
     "batch_report": lambda batch: {"input": {"batch": str(batch.pk)}},
 }
-
-
-def link(source: str, target: str, function: Callable[[Task], Iterator[Item]]) -> None:
-    """Let `target` take up the results of `source`. Raises ValueError where something does so already."""
-    if LINKS.setdefault((source, target), function) is not function:
-        raise ValueError(f"There is a link from {source!r} to {target!r} already.")
 
 
 def items_of(task: Task, source: str, kind: str) -> list[Item]:

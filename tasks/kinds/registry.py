@@ -12,13 +12,13 @@ from functools import cached_property
 from typing import Any
 
 import structlog
-from django.utils.module_loading import autodiscover_modules
 
 from kernel.network.http import MAX_BODY_BYTES
 from tasks import accounts
 from tasks.errors import InvalidInput, NoProvider, UnknownKind
 from tasks.kinds import schemas
 from tasks.models import KindPolicy
+from tasks.providers import discovery
 from tasks.providers.base import Provider
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
@@ -132,7 +132,7 @@ def _refuse_bad_rules(kind: Kind) -> None:
 
 def discover() -> None:
     """Import `kinds.py` of every installed app, as the admin does with `admin.py`."""
-    autodiscover_modules("kinds")
+    discovery.load("kinds")
 
 
 def external() -> tuple[str, ...]:

@@ -233,6 +233,9 @@ class Provider(ABC):
     needs_api_key: ClassVar[bool] = True
     needs_webhook_secret: ClassVar[bool] = True  # False where nothing is signed, or nothing calls back
     option_words: ClassVar[Mapping[str, str]] = {}  # option → what it is, for forms and documents
+    # Field of an account (base_url, api_key, webhook_secret) → the variable that sets it. The first one decides whether
+    # there is an account of the environment, called as the adapter is.
+    environment: ClassVar[Mapping[str, str]] = {}
     # Of its webhooks, what `parse` reads beside the usual; lower case, no credentials.
     kept_headers: ClassVar[tuple[str, ...]] = ()
 

@@ -1,7 +1,6 @@
 """Which providers there are adapters for. Any installed app may bring some in its `providers.py`."""
 
-from django.utils.module_loading import autodiscover_modules
-
+from tasks.providers import discovery
 from tasks.providers.base import Provider
 
 _adapters: dict[str, type[Provider]] = {}
@@ -34,4 +33,4 @@ def adapter(name: str) -> type[Provider] | None:
 
 def discover() -> None:
     """Import `providers.py` of every installed app, as the admin does with `admin.py`."""
-    autodiscover_modules("providers")
+    discovery.load("providers")

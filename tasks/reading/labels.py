@@ -6,6 +6,7 @@ from typing import Any
 
 from tasks import accounts, kinds
 from tasks.models import Batch, ExternalJob, KindPolicy, ProviderAccount, Schedule, Task
+from tasks.reading import account_words
 from tasks.states import FINAL_STATES, JobState, State
 
 COLOURS = {
@@ -54,9 +55,12 @@ def moment(at: datetime | None) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else ""
 
 
+KIND_GONE = "The app that brought its kind is gone: it waits until the app is installed again. You can cancel it."
+
+
 def kind_title(name: str) -> str:
     kind = kinds.find(name)
-    return kind.title if kind else name
+    return kind.title if kind else f"{name} (its app is gone)"
 
 
 def payload(value: Any) -> str:
@@ -67,10 +71,8 @@ def payload(value: Any) -> str:
 
 def next_step(task: Task, job: ExternalJob | None, policy: KindPolicy | None, now: datetime) -> str:
     """One or two sentences: what happens by itself, or what a person has to do."""
-    if task.state in (State.QUEUED, State.RETRYING) and (held := why_held(policy, now)):
-        return held
-    if task.cancel_requested_at and task.state not in FINAL_STATES:
-        return _asked_to_stop(task)
+    if words := _held_up(task, policy, now):
+        return words
     match task.state:
         case State.SCHEDULED:
             return f"It is queued at {moment(task.run_at)}."
@@ -97,11 +99,26 @@ def _asked_to_stop(task: Task) -> str:
     return f"Somebody asked to cancel it at {at}. The run is told; if it does not stop, it is ended within a minute."
 
 
+def _held_up(task: Task, policy: KindPolicy | None, now: datetime) -> str:
+    """What keeps a task that is not finished from going its usual way."""
+    if task.state in FINAL_STATES:
+        return ""
+    if not kinds.exists(task.kind):
+        return KIND_GONE
+    if task.state in (State.QUEUED, State.RETRYING) and (held := why_held(policy, now)):
+        return held
+    if task.cancel_requested_at:
+        return _asked_to_stop(task)
+    return ""
+
+
 def _running(job: ExternalJob | None) -> str:
     if job is None:
         return "One of our workers is at it. Should the worker die, the task is rescued when its lease ends."
     if job.unanswered_at is not None and job.state == JobState.SUBMITTING:
         return _unanswered(job)
+    if words := account_words.of_job(job.provider):
+        return words
     if job.state == JobState.SUBMITTING:
         return f"It is being handed to {job.provider}. If the call was cut off, the job is looked for and adopted."
     return f"{job.provider} has it. Its webhook, or the poll within a minute, tells us the end."
@@ -122,28 +139,19 @@ def why_held(policy: KindPolicy | None, now: datetime) -> str:
     if policy.is_paused:
         return "Its kind is paused: nothing new starts. Resume it in the kind's policy."
     kind = kinds.find(policy.kind)
-    if kind is None or not kind.is_external:
+    if kind is None:
+        return "The app that brought this kind is gone: its tasks wait until the app is installed again."
+    if not kind.is_external:
         return ""
     account = ProviderAccount.objects.filter(name=accounts.name_for(policy)).first()
-    if account is None:
-        return ""
-    provider = accounts.provider_of(account)
-    if provider is not None and not provider.does(kind.name):
-        return f"The account {account.name} does no such work. Choose another in the kind's policy."
-    return why_account_held(account, now)
-
-
-def why_account_held(account: ProviderAccount, now: datetime) -> str:
-    """Why nothing starts at this account at present; "" when it does."""
-    if account.retired_at is not None:
-        return f"The account {account.name} is retired: nothing new starts there. Choose another in the kind's policy."
-    if account.is_paused:
-        return f"The account {account.name} is paused: nothing new starts there. Resume it on the account's page."
-    if account.is_held(now):
-        why = account.hold_text or account.hold_reason.replace("_", " ")
-        until = f"{account.held_until:%H:%M:%S} UTC"
-        return f"The account {account.name} is held until {until}, then goes on by itself: {why}"
-    return ""
+    if account is not None:
+        provider = accounts.provider_of(account)
+        if provider is not None and not provider.does(kind.name):
+            return f"The account {account.name} does no such work. Choose another in the kind's policy."
+        return account_words.why_held(account, now)
+    if policy.provider:
+        return f"It is set to the account {policy.provider}, which there is not. Choose another in the kind's policy."
+    return "No account does such work. Make one, or name one in the kind's policy."
 
 
 def rhythm(schedule: Schedule) -> str:

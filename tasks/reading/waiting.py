@@ -11,7 +11,8 @@ from functools import cached_property
 from tasks import accounts, kinds
 from tasks.engine import limits
 from tasks.models import KindPolicy, ProviderAccount, SubscriberShare, Task
-from tasks.reading.labels import moment, why_account_held
+from tasks.reading import account_words
+from tasks.reading.labels import moment
 from tasks.states import State, Waiting
 
 WAITS = (State.SCHEDULED, State.QUEUED, State.RETRYING)
@@ -77,7 +78,7 @@ class WhyWaiting:
                 Waiting.NO_ACCOUNT,
                 "No provider account does its kind. Make one, or choose one in the kind's policy.",
             )
-        words = why_account_held(account, self._now)
+        words = account_words.why_held(account, self._now)
         if not words:
             return None
         if account.retired_at is not None:

@@ -37,6 +37,11 @@ class SandboxProvider(CallingProvider):
     jobs_per_listing = IDS_PER_CALL
     takes_base_url = True
     nothing_done = frozenset({500})  # what the sandbox promises; the codes of others say nothing of it
+    environment = {
+        "base_url": "SANDBOX_PROVIDER_URL",
+        "api_key": "SANDBOX_PROVIDER_KEY",
+        "webhook_secret": "SANDBOX_WEBHOOK_SECRET",
+    }
 
     def start(self, kind: str, job: NewJob, call: ProviderCall) -> StartedJob:
         body = {"input": dict(job.input), "reference": job.reference}

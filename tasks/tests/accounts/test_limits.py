@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from kernel.network.openings import parse_openings
+from tasks import accounting as verbs
 from tasks import accounts
 from tasks.accounts import limits
-from tasks.engine import accounts as verbs
 from tasks.engine import clock
 from tasks.external import starting
 from tasks.models import KindPolicy, ProviderAccount, Task

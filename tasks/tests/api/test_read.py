@@ -109,8 +109,8 @@ def test_kinds_show_schema_and_policy(client, django_assert_num_queries):
     found = {row["kind"]: row for row in client.get("/api/v1/kinds/").json()["results"]}
     assert set(found) == set(kinds.KINDS)
     assert found["map_search"]["input_schema"]["required"] == ["trade", "place"]
-    assert found["map_search"]["policy"]["provider"] == "sandbox"
-    assert found["batch_report"]["policy"]["provider"] == ""
+    assert found["map_search"]["policy"]["account"] == "sandbox"
+    assert found["batch_report"]["policy"]["account"] == ""
     assert client.get("/api/v1/kinds/email-generation/").json()["kind"] == "email_generation"
     assert client.get("/api/v1/kinds/juggling/").status_code == 404
 
