@@ -285,6 +285,8 @@ SPECTACULAR_SETTINGS = {
         "TaskState": "tasks.states.State",
         "ExternalJobState": "tasks.states.JobState",
         "TransitionCause": "tasks.states.Cause",
+        "TaskWaiting": "tasks.states.Waiting",
+        "UniqueWhile": "tasks.states.KeyHeld",
         "DeliveryState": "delivery.states.State",
         "InboundOutcome": "webhooks.models.InboundOutcome",
         "InboundVerdict": "webhooks.models.InboundVerdict",
