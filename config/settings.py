@@ -293,6 +293,8 @@ SPECTACULAR_SETTINGS = {
         "ExternalJobState": "tasks.states.JobState",
         "TransitionCause": "tasks.states.Cause",
         "AccountState": "tasks.states.AccountState",
+        "TaskWaiting": "tasks.states.Waiting",
+        "UniqueWhile": "tasks.states.KeyHeld",
         "DeliveryState": "delivery.states.State",
         "InboundOutcome": "webhooks.models.InboundOutcome",
         "InboundVerdict": "webhooks.models.InboundVerdict",

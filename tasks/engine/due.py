@@ -24,11 +24,11 @@ _DUE = "state IN ('queued', 'retrying') AND next_attempt_at <= %(now)s AND (expi
 
 def _merged(whose: str, most: str) -> str:
     parts = [
-        f"(SELECT id, next_attempt_at + interval '{seconds} seconds' AS turn FROM tasks_task WHERE {whose}"
+        f"(SELECT id, next_attempt_at + interval '{seconds} seconds' AS turn FROM tasks_task WHERE {whose}"  # noqa: S608
         f" AND priority = {priority} AND {_DUE} ORDER BY next_attempt_at LIMIT {most})"
         for priority, seconds in AGES_SECONDS.items()
     ]
-    return f"SELECT id, turn FROM ({' UNION ALL '.join(parts)}) AS due ORDER BY turn, id LIMIT {most}"
+    return f"SELECT id, turn FROM ({' UNION ALL '.join(parts)}) AS due ORDER BY turn, id LIMIT {most}"  # noqa: S608
 
 
 _OF_ALL = _merged("kind = %(kind)s", "%(most)s")
@@ -36,7 +36,7 @@ _OF_SHARES = f"""
     SELECT chosen.id FROM unnest(%(names)s::text[], %(shares)s::int[]) AS share(name, most)
     CROSS JOIN LATERAL ({_merged("kind = %(kind)s AND subscriber = share.name", "share.most")}) AS chosen
     ORDER BY chosen.turn, chosen.id LIMIT %(most)s
-"""
+"""  # noqa: S608 - constants only
 _NEXT_NAME = """
     SELECT subscriber FROM tasks_task
     WHERE kind = %(kind)s AND state IN ('queued', 'retrying') AND subscriber {after} ORDER BY subscriber LIMIT 1
@@ -48,7 +48,7 @@ _NAMES = f"""
         SELECT ({_NEXT_NAME.format(after="> names.subscriber")}) FROM names WHERE names.subscriber IS NOT NULL
     )
     SELECT subscriber FROM names WHERE subscriber IS NOT NULL LIMIT %(most)s
-"""
+"""  # noqa: S608 - constants only
 _went_on_at: dict[str, str] = {}  # by kind: where the next look at names begins
 
 

@@ -29,7 +29,7 @@ class Outcome(Exception):
 
 
 class Retry(Outcome):
-    """This attempt came to nothing; another one `after` so many seconds while the kind allows one, then a dead letter."""
+    """This attempt came to nothing; another one `after` so many seconds, or a dead letter where it was the last."""
 
     def __init__(self, after: float, reason: str = "") -> None:
         super().__init__(reason)

@@ -91,8 +91,8 @@ class WhyWaiting:
         running = sum(self._running_of(policy.kind).values())
         if running >= policy.concurrency:
             return Waiting.LIMIT_FULL, (
-                f"{running:,} of its kind run, as many as may at once. It starts when one of them ends, or when the limit "
-                "in the kind's policy is raised."
+                f"{running:,} of its kind run, as many as may at once. It starts when one of them ends, or when the "
+                "limit in the kind's policy is raised."
             )
         if limits.is_out_of_tokens(policy, self._now):
             words = f"Its kind starts {policy.rate_per_minute:,} a minute and waits for its next turn, seconds away."

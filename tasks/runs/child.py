@@ -1,8 +1,8 @@
 """What goes on in a child: one run after the other, for as long as the worker holds the other end of the pipe.
 
 Three threads: this one runs; `_listen` takes what the worker says, at any time; `_speak` sends what there is to say,
-all of it at once. Neither waits for the other, so no full pipe can make both sides wait for each other. The worker's end is
-our end: with the pipe, or by the kernel where a run never lets another thread have its turn.
+all of it at once. Neither waits for the other, so no full pipe can make both sides wait for each other. The worker's
+end is our end: with the pipe, or by the kernel where a run never lets another thread have its turn.
 """
 
 import contextlib

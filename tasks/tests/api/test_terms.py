@@ -1,4 +1,4 @@
-"""Priority, expiry and unique keys by the API; why a task waits; and keys of repeatable calls that outlive a redrive."""
+"""Priority, expiry, unique keys by the API; why a task waits; and repeatable calls, whose keys outlive a redrive."""
 
 import json
 from datetime import timedelta

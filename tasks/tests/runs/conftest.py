@@ -56,7 +56,7 @@ def worker(behaving: None, transactional_db: None, children: Children, monkeypat
     who = f"{parts['USER']}:{parts['PASSWORD']}@" if parts["USER"] else ""
     where = f"{parts['HOST']}{':' + str(parts['PORT']) if parts['PORT'] else ''}"
     monkeypatch.setenv("DATABASE_URL", f"postgresql://{who}{where}/{parts['NAME']}")
-    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "tasks.tests.runs.settings")
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "config.tests.runs_settings")
     made = Worker(children)
     yield made
     made.runner._crew.disband()

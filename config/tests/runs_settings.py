@@ -1,4 +1,4 @@
-"""The product's settings with one more app, for the children."""
+"""The product's settings with one more app, for the children that the tests of runs make."""
 
 from config.settings import *  # noqa: F403
 from config.settings import INSTALLED_APPS
