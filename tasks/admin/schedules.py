@@ -93,6 +93,14 @@ class ScheduleForm(forms.ModelForm):
             "catch_up": "What becomes of slots that were missed while nothing ran.",
         }
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "time_zone" in self.fields:  # shown read-only
+            self.fields["time_zone"].required = False
+
+    def clean_time_zone(self) -> str:
+        return self.cleaned_data["time_zone"] or "UTC"
+
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if "kind" in cleaned and "input" in cleaned:
