@@ -131,7 +131,7 @@ class ScheduleAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
     warn_unsaved_form = True
     fields = (*ScheduleForm.Meta.fields, "switch", "next_times")
     readonly_fields = ("switch", "next_times")
-    actions_detail = ("pause_verb", "resume_verb", "run_now_verb")
+    actions_detail = ("pause_verb", "resume_verb", "run_verb")
 
     def save_model(self, request: HttpRequest, obj: Schedule, form: Any, change: bool) -> None:
         if change and schedules.RHYTHM & set(form.changed_data):
@@ -191,7 +191,7 @@ class ScheduleAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
         return on_one(self, request, object_id, RESUME)
 
     @action(description="Run now", url_path="run-now", permissions=["run"], icon="bolt")
-    def run_now_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    def run_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return on_one(self, request, object_id, RUN_NOW, refusals=(TaskError,))
 
 
