@@ -102,6 +102,11 @@ class ScheduleForm(forms.ModelForm):
         if gone and "kind" in self.fields:  # without it the page would quietly offer the first of the others
             field: Any = self.fields["kind"]
             field.choices = [(gone, labels.kind_title(gone)), *field.choices]
+        if "time_zone" in self.fields:  # shown read-only
+            self.fields["time_zone"].required = False
+
+    def clean_time_zone(self) -> str:
+        return self.cleaned_data["time_zone"] or "UTC"
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
@@ -136,7 +141,7 @@ class ScheduleAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
     warn_unsaved_form = True
     fields = (*ScheduleForm.Meta.fields, "switch", "next_times")
     readonly_fields = ("switch", "next_times")
-    actions_detail = ("pause_verb", "resume_verb", "run_now_verb")
+    actions_detail = ("pause_verb", "resume_verb", "run_verb")
 
     def save_model(self, request: HttpRequest, obj: Schedule, form: Any, change: bool) -> None:
         if change and schedules.RHYTHM & set(form.changed_data):
@@ -196,7 +201,7 @@ class ScheduleAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
         return on_one(self, request, object_id, RESUME)
 
     @action(description="Run now", url_path="run-now", permissions=["run"], icon="bolt")
-    def run_now_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
+    def run_verb(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return on_one(self, request, object_id, RUN_NOW, refusals=(TaskError,))
 
 

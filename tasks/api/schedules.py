@@ -26,6 +26,8 @@ from tasks.models import Schedule, ScheduleRun
 EVERY = "So many seconds apart, from `starts_at` on; at least 60. Either this or `crontab`."
 CRONTAB = "Minute, hour, day, month, weekday, read in `time_zone`. Either this or `every_seconds`."
 
+CATCH_UP: Any = Schedule._meta.get_field("catch_up").choices
+
 
 class ScheduleSerializer(serializers.ModelSerializer):
     """A schedule. `input` is null for console users who may not see payloads."""
@@ -78,7 +80,7 @@ class NewScheduleSerializer(KnownFields):
     crontab = serializers.CharField(max_length=100, required=False, allow_blank=True, default="", help_text=CRONTAB)
     time_zone = serializers.CharField(max_length=60, required=False, default="UTC")
     starts_at = serializers.DateTimeField(required=False, default=clock.now, help_text="Nothing is due before.")
-    catch_up = serializers.ChoiceField(["all", "latest", "skip"], required=False, default="latest")
+    catch_up = serializers.ChoiceField(CATCH_UP, required=False, default="latest")
     is_enabled = serializers.BooleanField(required=False, default=True)
 
 
@@ -94,7 +96,7 @@ class ScheduleChangesSerializer(KnownFields):
     crontab = serializers.CharField(max_length=100, required=False, allow_blank=True, help_text=CRONTAB)
     time_zone = serializers.CharField(max_length=60, required=False)
     starts_at = serializers.DateTimeField(required=False)
-    catch_up = serializers.ChoiceField(["all", "latest", "skip"], required=False)
+    catch_up = serializers.ChoiceField(CATCH_UP, required=False)
 
 
 class ScheduleRunSerializer(serializers.ModelSerializer):

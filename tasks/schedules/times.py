@@ -82,9 +82,7 @@ def _refuse_bad_crontab(crontab: str, zone: str, now: datetime) -> None:
     try:
         found = next(due_times(crontab, zone, now), None)
     except CronSimError as error:
-        words = (
-            f"{error}. The fields are minute, hour, day of the month, month, weekday; no day may be beyond its month."
-        )
+        words = f"{error}. The fields are minute, hour, day of the month, month, weekday; a day must be in its month."
         raise wrong_field("crontab", "bad_crontab", words) from None
     if found is None:
         raise wrong_field("crontab", "never_due", "It would not be due in fifty years. Choose a day that comes.")

@@ -56,7 +56,7 @@ def test_what_can_never_be_due_is_refused_on_its_page(wrong, words):
 @pytest.mark.parametrize("verb", ["pause", "run-now"])
 def test_a_verb_needs_the_right_asks_and_does_it(verb):
     row = schedule()
-    address = f"{page('tasks_schedule_changelist')}{row.pk}/{verb}"
+    address = page("tasks_schedule_change", row.pk).replace("change", verb)
     assert visitor(*SEES).post(address, {"reason": "r"}).status_code == 403
     client = visitor(*SEES, "change_schedule")
     assert client.get(address).status_code == 200
@@ -87,7 +87,7 @@ def test_a_refused_follow_up_is_redriven_by_whoever_has_the_right(settings):
     settings.SANDBOX_PROVIDER_URL = ""
     succeed(*parent.tasks.values_list("pk", flat=True))
     row = FollowUp.objects.get()
-    address = f"{page('tasks_followup_changelist')}{row.pk}/redrive"
+    address = page("tasks_followup_change", row.pk).replace("change", "redrive")
     assert visitor(*SEES).post(address, {"reason": "r"}).status_code == 403
     assert visitor(*SEES, "redrive_followup").post(address, {"reason": "r"}).status_code == 302
     row.refresh_from_db()

@@ -1,5 +1,7 @@
 """A batch's counters equal a recount, and each revision is announced once, however its last task ends."""
 
+import json
+
 import pytest
 
 from delivery.models import Event
@@ -22,7 +24,9 @@ def told(batch: Batch) -> list[tuple[int, str]]:
     """(revision, outcome) of every announcement; the counters looked at on the way."""
     drive.assert_counted()
     batch.refresh_from_db()
-    events = [event.payload["data"] for event in Event.objects.filter(type="batch.completed").order_by("pk")]
+    events = [
+        json.loads(event.payload)["data"] for event in Event.objects.filter(type="batch.completed").order_by("pk")
+    ]
     assert batch.revision == len(events)
     return [(event["revision"], event["outcome"]) for event in events]
 
