@@ -111,8 +111,7 @@ class CallingProvider(Provider):
         if 200 <= answer.status_code < 300 and answer.status_code not in (202, 204):
             return None  # its body is read once, by whoever asked
         code, message = self._said(answer)
-        words = f"{answer.status_code} {code}: {message}".replace(" :", ":") if code or message else ""
-        words = self._without_secrets(words or f"The provider answered {answer.status_code}.")
+        words = self._without_secrets(_worded(answer.status_code, code, message))
         if found := self.meaning_of(code, purpose, words):
             return found
         if self.names_a_place and purpose == Call.START and answer.status_code == 404:
@@ -161,6 +160,13 @@ class CallingProvider(Provider):
             return self.status(job)
         except BadAnswer as error:
             return ProviderUpdate(job.job_id, problem=error.detail)
+
+
+def _worded(status: int, code: str, message: str) -> str:
+    if not (code or message):
+        return f"The provider answered {status}."
+    said = f"{status} {code}".rstrip()
+    return f"{said}: {message}" if message else f"The provider answered {said}."
 
 
 def _travelling(call: ProviderCall | None) -> dict[str, str]:

@@ -52,12 +52,13 @@ class ProviderConformance:
     callbacks: list[tuple[bytes, list[ProviderUpdate]]]
     junk: list[bytes] = []  # further bodies that are none of this provider's
 
-    def started(self, provider: Provider) -> StartedJob:
-        call = ProviderCall(correlation_id="conformance", options=self.options_of(provider))
-        return provider.start(self.kind, NewJob(str(uuid.uuid4()), self.input), call)
-
-    def options_of(self, provider: Provider) -> dict[str, Any]:
+    def chosen(self, provider: Provider) -> dict[str, Any]:
+        """The options of the account and, over them, the kind's."""
         return {**provider.account.options, **self.options}
+
+    def started(self, provider: Provider) -> StartedJob:
+        call = ProviderCall(correlation_id="conformance", options=self.chosen(provider))
+        return provider.start(self.kind, NewJob(str(uuid.uuid4()), self.input), call)
 
     def ref(self, job: StartedJob) -> JobRef:
         return JobRef(job.job_id, self.kind, job.item_key, job.batch_id, self.options)
@@ -73,7 +74,7 @@ class ProviderConformance:
     def test_it_says_what_it_is(self, provider: Provider) -> None:
         assert provider.name and provider.adapter and provider.scheme and provider.does(self.kind)
         assert not provider.needs_webhook_secret or (provider.secrets() and all(provider.secrets()))
-        assert provider.lacks(self.kind, self.options_of(provider)) == ""
+        assert provider.lacks(self.kind, self.chosen(provider)) == ""
 
     def test_a_started_job_has_an_id_and_a_status(self, provider: Provider) -> None:
         job = self.started(provider)
@@ -85,7 +86,7 @@ class ProviderConformance:
         if provider.max_batch < 2:
             pytest.skip("starts jobs one by one")
         jobs = [NewJob(str(uuid.uuid4()), self.input) for _ in range(3)]
-        started = provider.start_batch(self.kind, jobs, ProviderCall(options=self.options_of(provider)))
+        started = provider.start_batch(self.kind, jobs, ProviderCall(options=self.chosen(provider)))
         assert {job.reference for job in started} == {job.reference for job in jobs}
         assert len({(job.job_id, job.item_key) for job in started}) == 3
 
@@ -120,7 +121,7 @@ class ProviderConformance:
         if self.bad_input is None and self.bad_options is None:
             pytest.skip("takes any input, and judges it later")
         given = self.input if self.bad_input is None else self.bad_input
-        options = self.options_of(provider) if self.bad_options is None else self.bad_options
+        options = self.chosen(provider) if self.bad_options is None else self.bad_options
         with pytest.raises(ProviderRejected):
             provider.start(self.kind, NewJob(str(uuid.uuid4()), given), ProviderCall(options=options))
 

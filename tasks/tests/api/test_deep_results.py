@@ -50,6 +50,8 @@ def test_a_schedule_with_an_input_nested_too_deeply_is_refused_in_the_form(admin
 
 def test_a_deep_result_of_any_adapter_is_a_bad_answer_and_the_others_of_its_set_succeed(make_task, monkeypatch):
     class Deep:
+        brings_results = False
+
         def result(self, job):
             value = {"score": 1}
             for _ in range(965 if job.job_id == "j0" else 0):

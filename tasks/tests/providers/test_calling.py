@@ -100,6 +100,23 @@ def test_a_refusal_says_what_the_provider_says_without_our_secrets() -> None:
     assert (throttled.value.detail, throttled.value.retry_after) == ("The provider answered 429.", 7.0)
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b'{"error": {"code": "busy", "message": "later : please"}}', "503 busy: later : please"),
+        (b'{"error": {"type": "busy"}}', "The provider answered 503 busy."),
+        (b'{"error": {"message": "later"}}', "503: later"),
+        (b'{"error": "later"}', "The provider answered 503."),
+        (b"<html>", "The provider answered 503."),
+        (b"", "The provider answered 503."),
+    ],
+)
+def test_a_refusal_is_worded_from_what_there_is(content: bytes, words: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        asked(Said(503, content), Call.POLL)
+    assert caught.value.detail == words
+
+
 def test_a_start_at_a_place_that_the_options_name_is_a_persons_matter() -> None:
     class Named(Plain):
         names_a_place = True
