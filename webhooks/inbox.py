@@ -17,14 +17,14 @@ from django.db.models import F, Q
 from kernel import audit, clock, correlation
 from tasks.external import references
 from tasks.states import Reason
-from webhooks import handshakes, matching, sources
+from webhooks import matching, sources
 from webhooks.bodies import BodyRefused, inflate
 from webhooks.errors import CannotReplay
 from webhooks.judging import PATIENCE, NotParseable, Result, judge
 from webhooks.models import OUR_FAULTS, UNREAD, InboundEvent, InboundOutcome, InboundVerdict, Refusal
 from webhooks.refusals import Call, Reply, refusal, refuse
 from webhooks.refusals import count as count_refusal
-from webhooks.schemes import Verification
+from webhooks.schemes import Verification, handshakes
 from webhooks.sources import Source
 from webhooks.verifying import verified
 

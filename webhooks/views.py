@@ -12,11 +12,12 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from webhooks import handshakes, inbox, refusals, sources
+from webhooks import inbox, refusals, sources
 from webhooks.bodies import BodyRefused, read_raw
 from webhooks.models import Refusal
 from webhooks.peers import client_address
 from webhooks.refusals import Reply
+from webhooks.schemes import handshakes
 
 RETRY_AFTER_SECONDS = 10
 UNSOURCED = "(none)"  # strangers' URLs are counted together, or they could fill the table with names

@@ -11,20 +11,12 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from sandbox.emulated import openai_words as words
 from sandbox.emulated.engine import Emulated, No, json_object, jsonl
 from sandbox.emulated.multipart import parts_of
-from sandbox.provider.jobs import CANCELLED, COMPLETED, FAILED, PROCESSING, QUEUED, Job
+from sandbox.provider.jobs import CANCELLED, COMPLETED, FAILED, QUEUED, Job
 from sandbox.provider.sender import Sender
 from sandbox.web import Request, answer
-
-MAX_INPUT = 100_000  # characters; OpenAI's own bound is ten millions
-RESPONSE = {
-    QUEUED: "queued",
-    PROCESSING: "in_progress",
-    COMPLETED: "completed",
-    FAILED: "failed",
-    CANCELLED: "cancelled",
-}
 
 
 @dataclass(eq=False)
@@ -101,7 +93,7 @@ class OpenAI(Emulated):
     # responses
 
     async def _respond(self, body: dict[str, Any]) -> dict[str, Any]:
-        _checked(body)
+        words.checked(body)
         job = self.begin(body, "", time.time(), f"resp_{secrets.token_hex(16)}")
         self.run([job])
         return await self._response(job)
@@ -119,7 +111,7 @@ class OpenAI(Emulated):
             "object": "response",
             "created_at": int(job.created_at),
             "completed_at": int(job.finished_at) if job.status == COMPLETED and job.finished_at else None,
-            "status": "warming_up" if job.odd else RESPONSE[job.status],
+            "status": "warming_up" if job.odd else words.RESPONSE[job.status],
             "background": bool(body.get("background")),
             "error": {"code": "server_error", "message": job.error["message"]} if job.error else None,
             "incomplete_details": None,
@@ -134,7 +126,7 @@ class OpenAI(Emulated):
             "top_p": 1.0,
         }
         if job.status == COMPLETED:
-            said["output"] = [_message(await self.answer(_prompt(body), _schema(body)))]
+            said["output"] = [words.message(await self.answer(words.prompt(body), words.schema(body)))]
         return said
 
     async def _cancelled(self, job: Job) -> dict[str, Any]:
@@ -176,7 +168,7 @@ class OpenAI(Emulated):
         for number, line in enumerate(content.splitlines(), 1):
             try:
                 row = json.loads(line)
-                _checked(row["body"])
+                words.checked(row["body"])
                 batch.jobs.append(self.begin(row["body"], str(row["custom_id"]), now))
             except (ValueError, KeyError, TypeError, No) as error:
                 problem = {"code": "invalid_json_line", "line": number, "message": str(error), "param": None}
@@ -245,7 +237,7 @@ class OpenAI(Emulated):
         batch = self._batch_of.get(job.id)
         if batch is None:
             if job.finished:
-                self._told(f"response.{RESPONSE[job.status]}", job.id)
+                self._told(f"response.{words.RESPONSE[job.status]}", job.id)
         elif all(other.finished for other in batch.jobs) and not batch.ended_at:
             batch.ended_at = time.time()
             self.spawn(self._finish(batch))
@@ -254,7 +246,7 @@ class OpenAI(Emulated):
         """Write both files, then say that it is over."""
         fate = "cancelled" if batch.fate == "cancelling" else self._fate(batch)
         good = [await self._good(job) for job in batch.jobs if job.status == COMPLETED]
-        bad = [_bad(job, fate) for job in batch.jobs if job.status != COMPLETED]
+        bad = [words.bad(job, fate) for job in batch.jobs if job.status != COMPLETED]
         for kind, rows in (("output", good), ("error", bad)):
             if rows:
                 name = batch.files[kind] = f"file-{secrets.token_hex(12)}"
@@ -304,41 +296,3 @@ class OpenAI(Emulated):
             "data": {"id": name},
         }
         await self._sender.post(url, f"wh_{secrets.token_hex(12)}", json.dumps(said).encode(), "")
-
-
-def _checked(body: dict[str, Any]) -> None:
-    if not isinstance(body.get("model"), str):
-        raise No(400, "missing_required_parameter", "Missing required parameter: 'model'.")
-    if body["model"] == "no-such-model":
-        raise No(400, "model_not_found", "The requested model 'no-such-model' does not exist.")
-    if len(_prompt(body)) > MAX_INPUT:
-        raise No(400, "string_above_max_length", f"Invalid 'input': string too long. At most {MAX_INPUT} characters.")
-
-
-def _prompt(body: dict[str, Any]) -> str:
-    given = body.get("input")
-    return given if isinstance(given, str) else json.dumps(given)
-
-
-def _schema(body: dict[str, Any]) -> str:
-    return str(((body.get("text") or {}).get("format") or {}).get("name") or "")
-
-
-def _message(words: str) -> dict[str, Any]:
-    part = {"type": "output_text", "text": words, "annotations": [], "logprobs": []}
-    return {
-        "type": "message",
-        "id": f"msg_{secrets.token_hex(12)}",
-        "status": "completed",
-        "role": "assistant",
-        "content": [part],
-    }
-
-
-def _bad(job: Job, fate: str) -> dict[str, Any]:
-    line: dict[str, Any] = {"id": f"batch_req_{secrets.token_hex(8)}", "custom_id": job.reference}
-    if job.status == FAILED:
-        error = {"message": (job.error or {}).get("message", ""), "type": "server_error", "code": "server_error"}
-        return line | {"response": {"status_code": 500, "request_id": "r", "body": {"error": error}}, "error": None}
-    words = "This request could not be executed before the completion window expired."
-    return line | {"response": None, "error": {"code": f"batch_{fate}", "message": words}}

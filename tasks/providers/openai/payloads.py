@@ -34,15 +34,19 @@ BATCH_STATUSES = {
     "expired": JobStatus.FAILED,  # but see `batch_update`: where some items were done, the results are read
     "cancelled": JobStatus.CANCELLED,  # likewise
 }
-EVENTS = {
-    "response.completed": JobStatus.SUCCEEDED,
-    "response.failed": JobStatus.RUNNING,
-    "response.incomplete": JobStatus.RUNNING,
-    "response.cancelled": JobStatus.CANCELLED,
-    "batch.completed": JobStatus.SUCCEEDED,
-    "batch.failed": JobStatus.RUNNING,
-    "batch.expired": JobStatus.RUNNING,
-    "batch.cancelled": JobStatus.RUNNING,
+EVENTS = {  # a webhook's type is one of these and one of its words, with a dot between
+    "response": {
+        "completed": JobStatus.SUCCEEDED,
+        "failed": JobStatus.RUNNING,
+        "incomplete": JobStatus.RUNNING,
+        "cancelled": JobStatus.CANCELLED,
+    },
+    "batch": {
+        "completed": JobStatus.SUCCEEDED,
+        "failed": JobStatus.RUNNING,
+        "expired": JobStatus.RUNNING,
+        "cancelled": JobStatus.RUNNING,
+    },
 }
 # Of a failed response these may pass with the same input; what else there is says that the input itself is refused.
 PASSING = frozenset({"server_error", "rate_limit_exceeded", "vector_store_timeout", "failed_to_download_image"})
@@ -67,7 +71,8 @@ def parse(body: bytes) -> ParsedCallback:
     kind = said.get("type") if isinstance(said, Mapping) else None
     if not isinstance(kind, str) or not kind:
         raise Unparseable("the body is not an event with a type")
-    if not kind.startswith(("response.", "batch.")):
+    thing, _, word = kind.partition(".")
+    if thing not in EVENTS:
         return ParsedCallback(unknown_event=kind[:60])
     data = said.get("data")
     try:
@@ -76,10 +81,10 @@ def parse(body: bytes) -> ParsedCallback:
         raise Unparseable("the event names no job: it has no data.id") from None
     update = ProviderUpdate(
         name,
-        status=EVENTS.get(kind, JobStatus.UNKNOWN),
+        status=EVENTS[thing].get(word, JobStatus.UNKNOWN),
         raw_status=kind[:60],
         happened_at=moment(said.get("created_at")),
-        means_all_items=kind.startswith("batch."),
+        means_all_items=thing == "batch",
     )
     return ParsedCallback((update,))
 
