@@ -1,7 +1,7 @@
 """How long does a round of the poll take over 100,000 open jobs, and what does it hold?
 
-100,000 jobs at an account with a listing of many, 2 % of them done without a word to us; 5,000 at one that is asked about
-each job by itself. The provider is a process of its own, and so is each round; the rows are laid by bulk_create.
+100,000 jobs at an account with a listing of many, 2 % of them done without a word to us; 5,000 at one that is asked
+about each job by itself. The provider is a process of its own, and so is each round; the rows are laid by bulk_create.
 
 Keys: `bulk_s`, `bulk_calls`, `single_s`, `rss_mb`.
 """
@@ -37,11 +37,13 @@ def run(arguments: argparse.Namespace) -> dict:
             _lay(name, adapter, url, number // share)
             report.progress(f"{name}: the round")
             seen[name] = _round(servers, url, name, number // share)
+    figure = report.shown
     rows = [
-        (name, report.shown(one["asked"]), report.shown(one["http"]), report.shown(one["seconds"], 1),
-         report.shown(one["rss_mb"])) for name, one in seen.items()
+        (name, figure(one["asked"]), figure(one["http"]), figure(one["seconds"], 1), figure(one["cpu"], 1),
+         figure(one["rss_mb"]))
+        for name, one in seen.items()
     ]  # fmt: skip
-    report.table("One round of the poll", ("account", "jobs", "calls", "seconds", "peak MB"), rows)
+    report.table("One round of the poll", ("account", "jobs", "calls", "seconds", "our CPU s", "peak MB"), rows)
     figures = {
         "bulk_s": round(seen["bulk"]["seconds"], 1),
         "bulk_calls": seen["bulk"]["http"],

@@ -1,4 +1,4 @@
-"""Parked events among many others: whose job is named is matched at once, and what is said of a whole job of each item."""
+"""Parked events among many others are matched once their job is named; a whole job's word is each of its items'."""
 
 from typing import Any
 
@@ -65,8 +65,6 @@ def test_what_is_said_of_a_job_nobody_has_is_parked_and_spread_when_its_start_ha
     answer = post({"job_id": "shared", "status": "completed"}).json()
     assert [result["reason"] for result in answer["results"]] == ["parked"]
     for number, task in enumerate(tasks):
-        ExternalJob.objects.filter(task=task).update(
-            job_id="shared", item_key=f"i{number}", state=JobState.SUBMITTED
-        )
+        ExternalJob.objects.filter(task=task).update(job_id="shared", item_key=f"i{number}", state=JobState.SUBMITTED)
     inbox.sweep(timezone.now())
     assert set(Task.objects.values_list("state", flat=True)) == {State.FETCHING}

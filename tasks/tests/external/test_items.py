@@ -151,9 +151,7 @@ def test_a_reading_that_breaks_keeps_what_came_and_reads_again_for_the_others(
     assert states() == {"succeeded": 4} and Batched.calls["results"] == 2
 
 
-def test_an_item_that_two_readings_did_not_bring_is_missing_and_done_again(
-    batched: Any, share: Any, now: Any
-) -> None:
+def test_an_item_that_two_readings_did_not_bring_is_missing_and_done_again(batched: Any, share: Any, now: Any) -> None:
     share(2, State.FETCHING)
     batched.items = [("i0", Result(GOOD))]
     read()
@@ -181,9 +179,7 @@ def test_results_that_are_not_there_yet_are_waited_for(batched: Any, share: Any)
     assert states() == {"fetching": 3} and Batched.calls["results"] == 1
 
 
-def test_cancelling_one_item_only_marks_it_and_the_last_one_cancels_the_job(
-    batched: Any, share: Any, now: Any
-) -> None:
+def test_cancelling_one_item_only_marks_it_and_the_last_one_cancels_the_job(batched: Any, share: Any, now: Any) -> None:
     tasks = share(3)
     Task.objects.filter(pk=tasks[0].pk).update(cancel_requested_at=now)
     run_streams(workers.cancel_streams(), seconds=1, should_stop=lambda: False)
