@@ -37,11 +37,13 @@ def run(arguments: argparse.Namespace) -> dict:
             _lay(name, adapter, url, number // share)
             report.progress(f"{name}: the round")
             seen[name] = _round(servers, url, name, number // share)
+    figure = report.shown
     rows = [
-        (name, report.shown(one["asked"]), report.shown(one["http"]), report.shown(one["seconds"], 1),
-         report.shown(one["rss_mb"])) for name, one in seen.items()
+        (name, figure(one["asked"]), figure(one["http"]), figure(one["seconds"], 1), figure(one["cpu"], 1),
+         figure(one["rss_mb"]))
+        for name, one in seen.items()
     ]  # fmt: skip
-    report.table("One round of the poll", ("account", "jobs", "calls", "seconds", "peak MB"), rows)
+    report.table("One round of the poll", ("account", "jobs", "calls", "seconds", "our CPU s", "peak MB"), rows)
     figures = {
         "bulk_s": round(seen["bulk"]["seconds"], 1),
         "bulk_calls": seen["bulk"]["http"],

@@ -19,7 +19,16 @@ from tasks.engine.worker_loop import Stream
 from tasks.external.comparing import EVERY, Difference, apply_all, count_missing, difference, is_news
 from tasks.external.refs import ref_of
 from tasks.models import ExternalJob
-from tasks.providers.base import JobRef, ListedJob, NoAnswer, NotThere, Provider, ProviderError, ProviderUnavailable
+from tasks.providers.base import (
+    JobRef,
+    ListedJob,
+    NoAnswer,
+    NotThere,
+    Provider,
+    ProviderError,
+    ProviderUnavailable,
+    ProviderUpdate,
+)
 from tasks.states import JobState
 
 CHUNK = 500  # jobs of one call, where its adapter does not say how many it takes
@@ -69,16 +78,18 @@ class Round:
         self.dry_run, self.everything = dry_run, everything
         self.counted = Counted()
         self.broke: Exception | None = None
+        self._news: list[ProviderUpdate] = []
         self._is_over = False
         self._after: Any = None
         self._lists = provider.lists()
 
     def stream(self) -> Stream:
-        threads = 2 if self._lists else 4
-        return Stream(f"poll-{self.provider.name}", self.claim, self.call, self.settle, threads=threads, depth=threads)
+        threads, depth = (2, 8) if self._lists else (4, 8)
+        return Stream(f"poll-{self.provider.name}", self.claim, self.call, self.settle, threads=threads, depth=depth)
 
     def finish(self) -> None:
         """Raises what broke, for the operator's list of broken steps."""
+        self._apply_news()
         if self.broke is not None:
             raise self.broke
 
@@ -86,9 +97,12 @@ class Round:
 
     def claim(self, free: int, _now: datetime) -> list[Ask]:
         if self._is_over:
+            self._apply_news()
             return []
         size = (self.provider.jobs_per_listing or CHUNK) if self._lists else ONE_BY_ONE
         jobs = self._take(free * size, size if self._lists else 1)
+        if not jobs:
+            self._apply_news()
         parts = [jobs[at : at + size] for at in range(0, len(jobs), size)]
         return [Ask(tuple(part), tuple(ref_of(job, job.kind) for job in part)) for part in parts]
 
@@ -123,20 +137,25 @@ class Round:
     # --- the calls: in threads, without the database --------------------------------------------------------------
 
     def call(self, ask: Ask) -> Said:
-        """Never raises."""
+        """Never raises. What waits for a thread when the round is over is not asked any more."""
+        unasked = frozenset(map(_key, ask.refs))
+        if self._is_over:
+            return Said(unasked=unasked)
         try:
             return Said(self.provider.list_jobs(jobs=ask.refs)) if self._lists else self._singly(ask.refs)
         except ProviderError as error:
-            return Said(error=error, unasked=frozenset(map(_key, ask.refs)))
+            self._is_over = True
+            return Said(error=error, unasked=unasked)
         except Exception as error:
+            self._is_over = True
             log.exception("poll_broke", provider=self.provider.name, error=type(error).__name__)
-            return Said(broke=error, unasked=frozenset(map(_key, ask.refs)))
+            return Said(broke=error, unasked=unasked)
 
     def _singly(self, refs: Sequence[JobRef]) -> Said:
         """One whose answer cannot be had is told so and keeps nobody back, unless it is a sign that all will be."""
         said, troubled, unasked = Said(), 0, set(map(_key, refs))
         for ref in refs:
-            if self._is_over or said.error is not None:
+            if self._is_over:
                 break
             try:
                 said.listed.append(ListedJob("", self.provider.readable_status(ref)))
@@ -148,7 +167,8 @@ class Round:
                 troubled += 1
                 log.warning("job_not_told", provider=self.provider.name, job=ref.job_id, error=error.code)
                 is_its_own = isinstance(error, ProviderUnavailable) and not isinstance(error, NoAnswer)
-                said.error = None if is_its_own and troubled < TROUBLED else error
+                if not is_its_own or troubled >= TROUBLED:
+                    self._is_over, said.error = True, error
         said.unasked = frozenset(unasked)
         return said
 
@@ -180,9 +200,15 @@ class Round:
             self.counted.differences += [difference(job, update) for job, update in found if is_news(job, update)]
             self.counted.differences += [difference(job, None) for job in missing]
             return
-        news = [update for job, update in found if is_news(job, update)]
-        self.counted.changed += apply_all(self.provider.name, news, self.now)
+        self._news += [update for job, update in found if is_news(job, update)]
+        if len(self._news) >= CHUNK:
+            self._apply_news()
         self.counted.lost += count_missing(missing, self.now)
+
+    def _apply_news(self) -> None:
+        """Together, since few of many jobs have any; at the latest when there is nothing more to ask about."""
+        news, self._news = self._news, []
+        self.counted.changed += apply_all(self.provider.name, news, self.now)
 
 
 def _key(ref: JobRef) -> Key:

@@ -81,9 +81,9 @@ def _rounds(now: datetime, report: ReconcileReport, *, dry_run: bool, everything
 
 def _add(report: ReconcileReport, one: Round) -> None:
     name, counted = one.provider.name, one.counted
+    steps.guarded(f"tasks: poll of {name}", one.finish)
     for word in ("calls", "asked", "changed", "not_found", "lost"):
         setattr(report, word, getattr(report, word) + getattr(counted, word))
     report.differences += counted.differences
     if counted.error:
         report.unreachable[name] = counted.error
-    steps.guarded(f"tasks: poll of {name}", one.finish)

@@ -1,4 +1,4 @@
-"""Parked events among many others: whose job is named is matched at once, what is said of a whole job of each item."""
+"""Parked events among many others are matched once their job is named; a whole job's word is each of its items'."""
 
 from typing import Any
 
