@@ -13,6 +13,7 @@ from kernel import clock, correlation
 from kernel.live_hints import touched
 from tasks import kinds
 from tasks.engine import wake
+from tasks.engine.writing import insert_alike
 from tasks.errors import BadBatch, InvalidInput
 from tasks.kinds import Kind
 from tasks.models import MAX_BATCH, Batch, KindPolicy, Task, Transition
@@ -20,7 +21,6 @@ from tasks.states import Cause, State
 
 MAX_ERRORS = 100  # a list of ten thousand wrong rows helps nobody
 MAX_REFERENCE, MAX_SUBSCRIBER = 200, 100
-CHUNK = 2_000
 
 
 def submit(
@@ -46,7 +46,7 @@ def submit(
     task.correlation_id = correlation_id or correlation.current()
     with transaction.atomic():
         task.save()
-        _log([task], cause, actor or caller)
+        _step(task, cause, actor or caller).save(force_insert=True)
         _hint_and_wake(found, f"task:{task.pk}")
     return task
 
@@ -83,12 +83,12 @@ def submit_batch(
     )
     with transaction.atomic():
         batch.save()
-        tasks = [_task(found, policy, stored, now, None, name) for stored, name in rows]
-        for position, task in enumerate(tasks):
-            task.batch, task.position = batch, position
-            task.caller, task.subscriber, task.correlation_id = batch.caller, subscriber, batch.correlation_id
-        Task.objects.bulk_create(tasks, batch_size=CHUNK)
-        _log(tasks, cause, actor or caller)
+        sample = _task(found, policy, {}, now, None, "")
+        sample.batch, sample.correlation_id = batch, batch.correlation_id
+        sample.caller, sample.subscriber = batch.caller, subscriber
+        differs = [{"position": at, "input": stored, "reference": name} for at, (stored, name) in enumerate(rows)]
+        made = insert_alike(sample, differs)
+        insert_alike(_step(sample, cause, actor or caller), [{"task_id": pk} for pk in made])
         _hint_and_wake(found, f"batch:{batch.pk}")
     return batch
 
@@ -154,9 +154,8 @@ def _wrong(field: str, code: str, detail: str) -> InvalidInput:
     return InvalidInput(f"{field}: {detail}", errors=[{"field": field, "code": code, "detail": detail}])
 
 
-def _log(tasks: list[Task], cause: Cause, actor: str) -> None:
-    rows = [Transition.of(task, to_state=task.state, cause=cause, reason="submitted", actor=actor) for task in tasks]
-    Transition.objects.bulk_create(rows, batch_size=CHUNK)
+def _step(task: Task, cause: Cause, actor: str) -> Transition:
+    return Transition.of(task, to_state=task.state, cause=cause, reason="submitted", actor=actor)
 
 
 def _hint_and_wake(kind: Kind, topic: str) -> None:
