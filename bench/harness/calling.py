@@ -77,16 +77,21 @@ async def _one_by_one(
         began = time.perf_counter()
         writer.write(one)
         head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), ANSWER_SECONDS)
-        sent.last = await reader.readexactly(_length(head))
+        sent.last = await _body(reader, head.lower())
         sent.waits_ms.append((time.perf_counter() - began) * 1e3)
         sent.statuses[int(head[9:12])] += 1
 
 
-def _length(head: bytes) -> int:
-    for line in head.lower().split(b"\r\n"):
+async def _body(reader: asyncio.StreamReader, head: bytes) -> bytes:
+    """By its length, or in chunks where there is none."""
+    for line in head.split(b"\r\n"):
         if line.startswith(b"content-length:"):
-            return int(line[15:])
-    raise RuntimeError(f"an answer without a length: {head[:200]!r}")
+            return await reader.readexactly(int(line[15:]))
+    body = b""
+    while size := int(await reader.readline(), 16):
+        body += (await reader.readexactly(size + 2))[:-2]
+    await reader.readexactly(2)
+    return body
 
 
 def wait_ready(port: int, path: str) -> None:
