@@ -159,7 +159,7 @@ def _judged_by(provider: str, waiting: Sequence[Waiting]) -> dict[int, InboundEv
     done = iter(_strangers_again(provider, updates, applied))
     rows = {}
     for one in waiting:
-        told = [_result(update, was.status, was.reason or "", was.task_id) for update, was in zip(one.updates, done)]
+        told = [_told(update, next(done)) for update in one.updates]
         known = [row for update in one.updates for row in journeys.get(update.job_id, ())]
         row = copy(one.event)
         row.subscribers = sorted({subscriber for subscriber, _ in known} - {""})
@@ -221,10 +221,11 @@ def _apply_chunk(provider: str, updates: Sequence[ProviderUpdate]) -> list[Resul
         if len(updates) == 1:
             return [_result(updates[0], InboundOutcome.ACCEPTED, Refusal.APPLY_FAILED)]
         return [result for update in updates for result in _apply_chunk(provider, [update])]
-    return [
-        _result(update, done.status, done.reason or "", done.task_id)
-        for update, done in zip(updates, applied, strict=True)
-    ]
+    return [_told(update, done) for update, done in zip(updates, applied, strict=True)]
+
+
+def _told(update: ProviderUpdate, done: Applied) -> Result:
+    return _result(update, done.status, done.reason or "", done.task_id)
 
 
 def _strangers_again(provider: str, updates: Sequence[ProviderUpdate], applied: list[Applied]) -> list[Applied]:

@@ -1,6 +1,6 @@
 """What comes at once is worked on at once: whoever finds nobody at work takes all that wait, in one set.
 
-At many connections each call would else pay for its own transaction, and all of them wait for one another's commit, since
+At many connections each call would else pay for its own transaction, and wait for the commits of all the others, since
 they tell of the same batches. A thread leads one round, the one that its own item is in, and then gives the lead to one
 that waits. Must know nothing of what the work is.
 """
@@ -8,7 +8,6 @@ that waits. Must know nothing of what the work is.
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
-
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -25,7 +24,9 @@ class _Entry(Generic[Item, Answer]):
 class Gatherer(Generic[Item, Answer]):
     """`work` answers for each of many items, in their order, or raises: then none of them has an answer."""
 
-    def __init__(self, work: Callable[[Sequence[Item]], Sequence[Answer]], most: int, size: Callable[[Item], int]) -> None:
+    def __init__(
+        self, work: Callable[[Sequence[Item]], Sequence[Answer]], most: int, size: Callable[[Item], int]
+    ) -> None:
         self._work, self._most, self._size = work, most, size
         self._lock = threading.Lock()
         self._waiting: list[_Entry[Item, Answer]] = []

@@ -6,7 +6,7 @@ It is the ceiling of whoever answers webhooks with this framework on this machin
 from django.conf import settings
 
 settings.configure(
-    SECRET_KEY="a bench has nothing to hide",  # noqa: S106
+    SECRET_KEY="a bench has nothing to hide",
     ALLOWED_HOSTS=["127.0.0.1"],
     ROOT_URLCONF=__name__,
     INSTALLED_APPS=["rest_framework"],

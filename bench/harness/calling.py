@@ -1,4 +1,4 @@
-"""HTTP requests over a few connections that stay open, written out before the clock runs: what is measured is answering.
+"""HTTP requests over a few open connections, written out before the clock runs: what is measured is answering.
 
 The caller is one loop that sends bytes and reads answers, so that it takes as little of the machine as it can.
 """
@@ -49,9 +49,7 @@ def webhook(path: str, key: bytes, said: object) -> bytes:
     body = json.dumps(said, separators=(",", ":")).encode()
     name, now = f"bench-{secrets.token_hex(8)}", str(int(time.time()))
     signature = sign(key, name.encode(), now.encode(), body).decode()
-    return request(
-        "POST", path, body, {"webhook-id": name, "webhook-timestamp": now, "webhook-signature": signature}
-    )
+    return request("POST", path, body, {"webhook-id": name, "webhook-timestamp": now, "webhook-signature": signature})
 
 
 def send(port: int, requests: Sequence[bytes], connections: int = 1) -> Sent:
