@@ -158,6 +158,13 @@ MIDDLEWARE = [
     "kernel.web.budget.ReadBudgetMiddleware",
 ]
 
+MIDDLEWARE_OF_WEBHOOKS = [  # at the providers' door (config.asgi): in the event loop all of them
+    "kernel.web.correlation_header.CorrelationMiddleware",
+    "console.pages.security.SecurityHeadersMiddleware",
+    "kernel.api.error_views.RefuseNulMiddleware",
+    "kernel.web.doors.DjangosOwnMiddleware",
+]
+
 ROOT_URLCONF = "config.urls"
 ASGI_APPLICATION = "config.asgi.application"
 APPEND_SLASH = False  # a redirect loses a webhook's body; every URL is routed with and without its slash

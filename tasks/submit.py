@@ -13,6 +13,7 @@ from kernel import clock, correlation
 from kernel.live_hints import touched
 from tasks import kinds
 from tasks.engine import wake
+from tasks.engine.writing import insert_alike
 from tasks.errors import BadBatch, InvalidInput
 from tasks.kinds import Kind, following
 from tasks.models import MAX_BATCH, Batch, FollowUp, KindPolicy, Task, Transition
@@ -23,6 +24,7 @@ MAX_ERRORS = 100  # a list of ten thousand wrong rows helps nobody
 MAX_REFERENCE, MAX_SUBSCRIBER = 200, 100
 ITEM_FIELDS = frozenset({"input", "reference", "priority", "unique_key"})
 CHUNK = 2_000
+Row = tuple[dict[str, Any], str, Terms]
 
 
 def submit(
@@ -60,7 +62,7 @@ def submit(
     with transaction.atomic():
         with keys_free([task]):
             task.save(force_insert=True)
-        _log([task], cause, actor or caller)
+        _step(task, cause, actor or caller).save(force_insert=True)
         _hint_and_wake(found, f"task:{task.pk}")
     return task
 
@@ -108,15 +110,34 @@ def submit_batch(
     )
     with transaction.atomic():
         batch.save()
-        tasks = [_task(found, policy, stored, now, None, name, own) for stored, name, own in rows]
-        for position, task in enumerate(tasks):
-            task.batch, task.position = batch, position
-            task.caller, task.subscriber, task.correlation_id = batch.caller, subscriber, batch.correlation_id
-        with keys_free(tasks):
-            Task.objects.bulk_create(tasks, batch_size=CHUNK)
-        _log(tasks, cause, actor or caller)
+        if all(own is terms for _, _, own in rows):
+            _store_alike(_task(found, policy, {}, now, None, "", terms), batch, rows, cause, actor or caller)
+        else:
+            _store(found, policy, batch, rows, now, cause, actor or caller)
         _hint_and_wake(found, f"batch:{batch.pk}")
     return batch
+
+
+def _store_alike(sample: Task, batch: Batch, rows: Sequence[Row], cause: Cause, actor: str) -> None:
+    """Tasks that differ in input and reference alone: one statement for all of them, and one for their first steps."""
+    sample.batch, sample.correlation_id = batch, batch.correlation_id
+    sample.caller, sample.subscriber = batch.caller, batch.subscriber
+    differs = [{"position": at, "input": stored, "reference": name} for at, (stored, name, _) in enumerate(rows)]
+    made = insert_alike(sample, differs)
+    insert_alike(_step(sample, cause, actor), [{"task_id": pk} for pk in made])
+
+
+def _store(
+    kind: Kind, policy: KindPolicy, batch: Batch, rows: Sequence[Row], now: datetime, cause: Cause, actor: str
+) -> None:
+    """Tasks of which some have a priority or a key of their own."""
+    tasks = [_task(kind, policy, stored, now, None, name, own) for stored, name, own in rows]
+    for position, task in enumerate(tasks):
+        task.batch, task.position = batch, position
+        task.caller, task.subscriber, task.correlation_id = batch.caller, batch.subscriber, batch.correlation_id
+    with keys_free(tasks):
+        Task.objects.bulk_create(tasks, batch_size=CHUNK)
+    Transition.objects.bulk_create([_step(task, cause, actor) for task in tasks], batch_size=CHUNK)
 
 
 def _task(
@@ -139,9 +160,6 @@ def _task(
         next_attempt_at=due,
         **terms.checked(due).fields(),
     )
-
-
-Row = tuple[dict[str, Any], str, Terms]
 
 
 def _checked(kind: Kind, items: Any, terms: Terms, now: datetime) -> list[Row]:
@@ -190,9 +208,8 @@ def _refuse_bad_names(subscriber: Any, reference: Any) -> None:
             raise wrong(field, "too_long", f"This must be text of at most {longest} characters.")
 
 
-def _log(tasks: list[Task], cause: Cause, actor: str) -> None:
-    rows = [Transition.of(task, to_state=task.state, cause=cause, reason="submitted", actor=actor) for task in tasks]
-    Transition.objects.bulk_create(rows, batch_size=CHUNK)
+def _step(task: Task, cause: Cause, actor: str) -> Transition:
+    return Transition.of(task, to_state=task.state, cause=cause, reason="submitted", actor=actor)
 
 
 def _hint_and_wake(kind: Kind, topic: str) -> None:

@@ -15,6 +15,7 @@ from django.db import IntegrityError, InterfaceError, OperationalError, connecti
 from django.db.models import F, Q
 
 from kernel import audit, clock, correlation
+from kernel.database.inserts import insert_new
 from tasks.external import references
 from tasks.states import Reason
 from webhooks import matching, sources
@@ -113,12 +114,13 @@ def _told_apart(call: Call, content: bytes) -> bytes:
 
 
 def _row_of(call: Call, key: str, **marks: Any) -> tuple[InboundEvent, bool]:
-    return InboundEvent.objects.defer("body").get_or_create(
-        source=call.source.name,
-        dedupe_key=key,
-        verdict=InboundVerdict.VERIFIED,
-        defaults={**call.row(), **marks},
-    )
+    name = call.source.name
+    event = InboundEvent(source=name, dedupe_key=key, verdict=InboundVerdict.VERIFIED, **{**call.row(), **marks})
+    if insert_new(event):
+        return event, True
+    standing = InboundEvent.objects.defer("body").filter(source=name, dedupe_key=key, verdict=InboundVerdict.VERIFIED)
+    found = standing.first()
+    return (found, False) if found is not None else _row_of(call, key, **marks)  # it was taken away in between
 
 
 def of_job(job_id: str) -> list[int]:

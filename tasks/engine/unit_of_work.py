@@ -66,8 +66,9 @@ class UnitOfWork:
 
     @classmethod
     @contextmanager
-    def opened(cls, *, cause: Cause, now: datetime, actor: str = "") -> Iterator[UnitOfWork]:
-        with transaction.atomic():
+    def opened(cls, *, cause: Cause, now: datetime, actor: str = "", savepoint: bool = True) -> Iterator[UnitOfWork]:
+        """Without a `savepoint`, what breaks it breaks the caller's transaction with it."""
+        with transaction.atomic(savepoint=savepoint):
             unit = cls(cause=cause, now=now, actor=actor)
             yield unit
             unit._close()

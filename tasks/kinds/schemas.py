@@ -12,6 +12,8 @@ from typing import Any
 from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
+from tasks.kinds.quick_check import Check, compiled, ecma, is_storable
+
 Problem = dict[str, str]
 
 
@@ -105,8 +107,7 @@ _CODES = {
 
 
 def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[ValidationError]:
-    """As ECMA-262 has it, of which JSON Schema's patterns are: `$` is the end, where Python lets a line feed follow."""
-    if isinstance(instance, str) and not re.search(re.sub(r"(?<!\\)\$", r"\\Z", pattern), instance):
+    if isinstance(instance, str) and not re.search(ecma(pattern), instance):
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
@@ -118,12 +119,19 @@ def _validator(key: int) -> Any:
     return _Validator(_by_key[key])
 
 
+@lru_cache(maxsize=64)
+def _quick(key: int) -> Check:
+    return compiled(_by_key[key])
+
+
 _by_key: dict[int, Mapping[str, Any]] = {}
 
 
 def problems(schema: Mapping[str, Any], value: Any) -> list[Problem]:
     """What is wrong with an input, as `{field, code, detail}`; `field` is a dotted path, `input` for the whole."""
     _by_key.setdefault(id(schema), schema)
+    if _quick(id(schema))(value):
+        return []
     found: dict[str, Problem] = {}
     for error in _validator(id(schema)).iter_errors(value):
         for row in _rows(error):
@@ -196,19 +204,9 @@ def _unstorable(value: Any, path: tuple[str, ...] = ()) -> list[Problem]:
         return [row for key, item in value.items() for row in _unstorable(item, (*path, str(key)))]
     if isinstance(value, list):
         return [row for index, item in enumerate(value) for row in _unstorable(item, (*path, str(index)))]
-    if isinstance(value, str) and ("\x00" in value or not _is_text(value)):
+    if isinstance(value, str) and not is_storable(value):
         return [_row(list(path), "bad_character", "This holds a character that cannot be stored.")]
     return []
-
-
-def _is_text(value: str) -> bool:
-    if value.isascii():
-        return True
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def normalised(schema: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ def _say_where_to_fetch(apps, _schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("tasks", "0008_provider_accounts"),
+        ("tasks", "0009_unanswered_starts"),
     ]
 
     operations = [

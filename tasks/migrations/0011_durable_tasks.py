@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("tasks", "0008_provider_accounts"),
+        ("tasks", "0010_polls_fetches_and_cancels"),
     ]
 
     operations = [

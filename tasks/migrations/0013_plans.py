@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("tasks", "0008_provider_accounts"),
+        ("tasks", "0012_indexes_of_claims"),
     ]
 
     operations = [
