@@ -110,7 +110,7 @@ class TaskSerializer(serializers.ModelSerializer):
 
     def _waiting(self, task: Task) -> tuple[Waiting, str] | None:
         """Looked up once for all tasks of a page."""
-        whole = self.root
+        whole: Any = self.root
         if not hasattr(whole, "why_waiting"):
             whole.why_waiting = WhyWaiting(clock.now())
         found: tuple[Waiting, str] | None = whole.why_waiting.of(task)
