@@ -20,6 +20,8 @@ TAGS = {
     "batches": "Work at job providers, thousands at a time.",
     "kinds": "What sorts of work there are, and what each takes.",
     "provider-accounts": "Our accounts at job providers: made, checked, rotated, paused and retired.",
+    "schedules": "Tasks submitted again and again: made, changed, paused, and run at once.",
+    "follow-ups": "What is made from batches and tasks that have ended, and what could not be.",
     "inbound-events": "Providers' callbacks, as they came.",
     "events": "Facts that are published to subscribers.",
     "endpoints": "Where a subscriber's events go, and how.",
