@@ -17,8 +17,9 @@ from django.db.models import F, Q
 from kernel import audit, clock, correlation
 from kernel.database.inserts import insert_new
 from tasks.external import references
+from tasks.models import ExternalJob
 from tasks.states import Reason
-from webhooks import matching, sources
+from webhooks import sources
 from webhooks.bodies import BodyRefused, inflate
 from webhooks.errors import CannotReplay
 from webhooks.judging import PATIENCE, NotParseable, Result, judge
@@ -30,6 +31,7 @@ from webhooks.sources import Source
 from webhooks.verifying import verified
 
 SWEEP_LIMIT = 200
+PARKED_MATCHED = 5000  # parked events that are compared with the jobs we know
 KEY_LENGTH = 200  # of the column; an event id that does not fit stands in the keys as its hash
 TWINS_COMPARED = 20
 NAMED_ALIKE = 200  # most events of one id, or of one job, that a search finds
@@ -215,7 +217,7 @@ def sweep(now: datetime) -> int:
         Q(outcome="", received_at__lt=now - GRACE) | Q(parked_until__isnull=False)
     )
     swept = 0
-    named = matching.whose_job_is_known(SWEEP_LIMIT)
+    named = _whose_job_is_known()
     # Then whoever was looked at longest ago, so that what stays open keeps nobody from his turn.
     others = due.exclude(pk__in=named).order_by(F("judged_at").asc(nulls_first=True), "id")[:SWEEP_LIMIT]
     for event in [*due.filter(pk__in=named).order_by("id"), *others]:
@@ -230,6 +232,21 @@ def sweep(now: datetime) -> int:
             log.error("inbound_judging_failed", inbound_event=event.pk, error=type(error).__name__)
             _failed(event, now)
     return swept
+
+
+def _whose_job_is_known() -> list[int]:
+    """Parked events that a start's answer has named a job of since; the newest of them, however many are parked."""
+    parked = InboundEvent.objects.filter(parked_until__isnull=False).order_by("-pk")
+    waiting: dict[str, dict[str, int]] = {}
+    for pk, provider, results in parked.values_list("pk", "provider", "results")[:PARKED_MATCHED]:
+        for result in results:
+            if result.get("reason") == Reason.PARKED:
+                waiting.setdefault(provider, {})[result["job_id"]] = pk
+    found: set[int] = set()
+    for provider, jobs in waiting.items():
+        known = ExternalJob.objects.filter(provider=provider, job_id__in=list(jobs)).values_list("job_id", flat=True)
+        found.update(jobs[job_id] for job_id in known)
+    return sorted(found)[:SWEEP_LIMIT]
 
 
 def _failed(event: InboundEvent, now: datetime) -> None:

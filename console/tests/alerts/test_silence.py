@@ -28,7 +28,12 @@ def test_webhooks_that_stay_away_are_told_of_their_account_alone():
 def test_jobs_beyond_half_of_their_time_without_a_word_are_told():
     now = timezone.now()
     make_batch(["running"] * 10)
-    ExternalJob.objects.update(state="submitted", submitted_at=now - timedelta(minutes=20), finished_at=None)
+    ExternalJob.objects.all().delete()
+    since = {"state": "submitted", "submitted_at": now - timedelta(minutes=20)}
+    ExternalJob.objects.bulk_create(
+        ExternalJob(task=task, provider="sandbox", attempt=1, job_id=f"j{task.pk}", **since)
+        for task in Task.objects.all()
+    )
     Task.objects.update(deadline_at=now + timedelta(minutes=30))
     assert silent_webhooks(now) == []
     assert [found.title.partition(" ")[2] for found in silent_webhooks(now + timedelta(minutes=6))] == [
