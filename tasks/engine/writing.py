@@ -45,7 +45,7 @@ def insert_alike(sample: models.Model, rows: Sequence[Mapping[str, Any]]) -> lis
     for field in type(sample)._meta.local_concrete_fields:
         if field.primary_key or field.generated:
             continue
-        columns.append(field.column)
+        columns.append(str(field.column))
         kind = re.sub(r"\(.*\)", "", str(field.db_type(connection)))  # with its length a cast would cut in silence
         if field.attname in rows[0]:
             arrow = "->" if isinstance(field, models.JSONField) else "->>"
