@@ -1,9 +1,9 @@
 """How many tasks a second go all the way round, and what does each cost us?
 
 All processes as `bin/up` starts them, one delivery worker. One POST brings 10,000 `map_search` tasks; the sandbox
-answers at once; each task's end comes by a webhook of its own, its result is fetched and judged, and its
-`task.succeeded` is delivered to a receiver. Then the same with webhooks that carry 100 jobs. The clock runs from the POST
-to the last of the events at the receiver.
+answers at once; each task's end comes by a webhook of its own, its result is fetched and judged, and its event
+`task.succeeded` is delivered to a receiver. Then the same with webhooks that carry 100 jobs. The clock runs from the
+POST to the last of the events at the receiver.
 
 Keys: `tasks_per_s`, `cpu_ms_per_task` (`web_ms`, `tasks_worker_ms`, `delivery_ms`, `database_ms`),
 `batch10000_done_s`, and the same of webhooks of 100 under `hundred_…`.

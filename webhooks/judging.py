@@ -18,6 +18,7 @@ from django.db import InterfaceError, OperationalError, transaction
 
 from kernel import correlation
 from kernel.parsing import mended
+from kernel.web.together import Gatherer
 from tasks import external
 from tasks.engine.writing import update_rows
 from tasks.external import Applied, references
@@ -25,7 +26,6 @@ from tasks.models import ExternalJob
 from tasks.providers.base import Provider, ProviderUpdate, Unparseable
 from tasks.states import Cause, Reason
 from webhooks.models import InboundEvent, InboundOutcome, Refusal
-from webhooks.together import Gatherer
 
 BUDGET_SECONDS = 8.0  # providers hang up after ten; what is left is deferred to the sweep
 PATIENCE = {  # results that may still change, and for how long

@@ -12,7 +12,7 @@ def insert_new(row: models.Model) -> bool:
     values = [field.get_db_prep_save(field.pre_save(row, add=True), connection) for field in fields]
     with connection.cursor() as cursor:
         cursor.execute(
-            f"INSERT INTO {row._meta.db_table} ({', '.join(str(field.column) for field in fields)})"  # noqa: S608
+            f"INSERT INTO {row._meta.db_table} ({', '.join(connection.ops.quote_name(str(field.column)) for field in fields)})"  # noqa: S608
             f" VALUES ({', '.join(['%s'] * len(fields))}) ON CONFLICT DO NOTHING RETURNING {row._meta.pk.column}",
             values,
         )

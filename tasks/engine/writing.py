@@ -45,7 +45,7 @@ def insert_alike(sample: models.Model, rows: Sequence[Mapping[str, Any]]) -> lis
     for field in type(sample)._meta.local_concrete_fields:
         if field.primary_key or field.generated:
             continue
-        columns.append(str(field.column))
+        columns.append(connection.ops.quote_name(str(field.column)))  # a name may be a word of SQL's
         kind = re.sub(r"\(.*\)", "", str(field.db_type(connection)))  # with its length a cast would cut in silence
         if field.attname in rows[0]:
             arrow = "->" if isinstance(field, models.JSONField) else "->>"

@@ -4,12 +4,12 @@ import threading
 
 import pytest
 
+from kernel.web.together import Gatherer
 from tasks.models import Task, Transition
 from tasks.providers.base import ProviderUpdate
 from tasks.states import JobStatus, State
 from webhooks import judging
 from webhooks.models import InboundEvent
-from webhooks.together import Gatherer
 
 
 def _all_at_once(work, items, most=100):
