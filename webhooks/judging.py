@@ -102,7 +102,9 @@ def judge(
     """
     said, batch_id = parse(provider, content, event.headers)
     updates = external.spread(provider.name, _with_reference(said, event.reference), batch_id)
-    if not again and event.judged_at is None and len(updates) <= APPLY_CHUNK:
+    # Taking up a start by its reference is a transaction of its own, so such an event is none of a set.
+    is_plain = not any(update.reference for update in updates)
+    if is_plain and not again and event.judged_at is None and len(updates) <= APPLY_CHUNK:
         told = _gathered.take(Waiting(event, provider.name, updates, now))
         if told is not None:
             return told

@@ -10,9 +10,10 @@ def insert_new(row: models.Model) -> bool:
     """
     fields = [field for field in row._meta.local_concrete_fields if not (field.primary_key or field.generated)]
     values = [field.get_db_prep_save(field.pre_save(row, add=True), connection) for field in fields]
+    columns = [connection.ops.quote_name(str(field.column)) for field in fields]  # a name may be a word of SQL's
     with connection.cursor() as cursor:
         cursor.execute(
-            f"INSERT INTO {row._meta.db_table} ({', '.join(connection.ops.quote_name(str(field.column)) for field in fields)})"  # noqa: S608
+            f"INSERT INTO {row._meta.db_table} ({', '.join(columns)})"  # noqa: S608
             f" VALUES ({', '.join(['%s'] * len(fields))}) ON CONFLICT DO NOTHING RETURNING {row._meta.pk.column}",
             values,
         )
