@@ -17,6 +17,7 @@ from tasks.engine import rescue
 from tasks.external import reconcile
 from tasks.models import Batch, ExternalJob, KindPolicy, ProviderAccount, Schedule, ScheduleRun, Task
 from tasks.states import JobState, State
+from tasks.tests import drive
 from tasks.tests.conftest import make_batch, make_task, now  # noqa: F401
 
 KIND = "juggling"
@@ -86,7 +87,7 @@ def test_workers_sweeps_schedules_and_alerts_go_on(gone):
     for stream in [*workers.start_streams(), *workers.fetch_streams(), *workers.cancel_streams()]:
         stream.settle([(work, stream.call(work)) for work in stream.claim(10, moment)], moment)
         stream.next_due()
-    workers.run_due()
+    drive.run_due()
     report = reconcile.reconcile(moment, force=True)
     assert set(report.unreachable) == {"ours"}
     rescue.expired_leases(moment)

@@ -51,7 +51,7 @@ RESUME = Action(
     "tasks.pause_kind",
     ("Waiting tasks of this kind start at once.",),
     _resume,
-    why_not=lambda policy: "" if labels.why_held(policy, clock.now()) else "It runs by now.",
+    why_not=lambda policy: "" if policy.is_paused else "It runs by now.",
 )
 
 

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Count, F, Max, Q
+from django.db.models import Count, F, Q
 
+from kernel.database import windows
 from tasks import accounts
 from tasks.models import ExternalJob
 from tasks.states import Cause, JobState
 
 HOUR = timedelta(hours=1)
-RECENT = 100_000  # newest jobs that are looked at
 LEAST_OPEN = 10
 
 
@@ -30,8 +30,9 @@ class Noticed:
 
 
 def by_account(now: datetime) -> list[Noticed]:
-    newest = ExternalJob.objects.aggregate(newest=Max("id"))["newest"] or 0
-    recent = ExternalJob.objects.filter(id__gt=newest - RECENT).order_by()
+    """Among the newest jobs that one look may read."""
+    newest = ExternalJob.objects.order_by("-pk").values("pk")[: windows.MOST]
+    recent = ExternalJob.objects.filter(pk__in=newest).order_by()
     ended = recent.filter(finished_at__gte=now - HOUR, finished_by__in=[Cause.WEBHOOK, Cause.POLL])
     silent = Q(finished_by=Cause.POLL, last_webhook_at=None)
     rows = ended.values_list("provider").annotate(finished=Count("pk"), silent=Count("pk", filter=silent))

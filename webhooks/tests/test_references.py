@@ -8,12 +8,13 @@ from django.utils import timezone
 from tasks.engine import clock
 from tasks.external import starting as starts
 from tasks.models import ExternalJob, ProviderAccount
-from tasks.providers.sandbox import SandboxProvider, client
+from tasks.providers import calling
+from tasks.providers.sandbox import SandboxProvider
 from tasks.states import JobState, State
 from tasks.submit import submit
 from tasks.tests import drive
 from tasks.tests.conftest import sandbox, sandbox_process  # noqa: F401 - fixtures
-from webhooks import inbox
+from webhooks import inbox, verifying
 from webhooks.models import InboundEvent
 
 DONE = {"job_id": "j1", "status": "completed"}
@@ -101,7 +102,7 @@ def test_a_known_job_is_judged_by_its_id_whatever_the_url_says(post, running):
 
 def test_one_body_for_two_starts_is_two_events_where_no_id_tells_them_apart(post, starting, running, monkeypatch):
     """And a reference that is none of ours makes no event new."""
-    monkeypatch.setattr(inbox, "verify", lambda *_: inbox.Verification(""))  # signed, but no id of the event
+    monkeypatch.setattr(verifying, "verify", lambda *_: inbox.Verification(""))  # signed, but no id of the event
     other = running("", state=JobState.SUBMITTING)
     for task in (starting, other, starting):
         post(DONE, path=named(task.jobs.get().start_token))
@@ -122,7 +123,7 @@ def test_a_start_that_was_obeyed_and_never_answered_goes_on_by_the_providers_own
     for name, value in (("finds_references", False), ("carries_reference", True)):
         monkeypatch.setattr(SandboxProvider, name, value)
     sandbox.faults(start_timeout=1.0, hang_ms=3000)
-    monkeypatch.setattr(client, "CALL_SECONDS", 0.3)
+    monkeypatch.setattr(calling, "CALL_SECONDS", 0.3)
     task = submit("scoring", {"business": {"name": "Bar"}}, caller="t")
     (start,) = starts.claim("scoring", 1, clock.now())
     starts.settle(start, starts.call(start), clock.now())

@@ -13,4 +13,4 @@ def noop(_task: Any) -> dict[str, bool]:
     return {"done": True}
 
 
-register(Kind("noop", "Nothing", SCHEMA, lambda _input, _result: "", run=noop, processes=1))
+register(Kind("noop", "Nothing", SCHEMA, (), run=noop, processes=1))

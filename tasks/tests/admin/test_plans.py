@@ -18,6 +18,7 @@ FORM = {
     "starts_at_0": "2026-01-01",
     "starts_at_1": "00:00:00",
     "catch_up": "latest",
+    "priority": "1",
 }
 SEES = ("view_schedule", "view_followup", "view_batch", "view_task")
 

@@ -7,7 +7,7 @@ import pytest
 from tasks import accounts
 from tasks.engine import clock
 from tasks.errors import NoProvider
-from tasks.external import reconcile, updates
+from tasks.external import comparing, reconcile, updates
 from tasks.models import ExternalJob, KeptAnswer, KindPolicy, ProviderAccount, Task
 from tasks.states import Cause, JobState, State
 from tasks.submit import submit
@@ -99,12 +99,12 @@ def test_a_result_that_was_brought_is_judged_like_any_other(quiet: Task) -> None
     called_back(quiet, DONE.replace(b"71.5", b"710"))
     drive.fetch_due(1)
     quiet.refresh_from_db()
-    assert (quiet.state, quiet.error_code) == (State.RETRYING, "result_rejected")
+    assert (quiet.state, quiet.error_code) == (State.DEAD_LETTER, "result_rejected")
     assert b"710" in bytes(KeptAnswer.objects.get().body)
 
 
 def test_a_service_that_cannot_be_asked_is_not_polled_and_its_jobs_are_not_lost(quiet: Task) -> None:
-    for _ in range(reconcile.MISSES + 1):
+    for _ in range(comparing.MISSES + 1):
         report = reconcile.reconcile(clock.now(), force=True)
         assert (report.asked, report.not_found, report.lost, report.unreachable) == (0, 0, 0, {})
     quiet.refresh_from_db()

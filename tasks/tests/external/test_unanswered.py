@@ -161,9 +161,9 @@ def test_many_at_once_take_as_many_queries_as_three(
 
 def test_the_call_itself_may_say_that_it_does_not_know(cannot_be_asked: Sandbox, monkeypatch: Any) -> None:
     cannot_be_asked.faults(start_timeout=1.0, hang_ms=1500)
-    from tasks.providers.sandbox import client
+    from tasks.providers import calling
 
-    monkeypatch.setattr(client, "CALL_SECONDS", 0.3)
+    monkeypatch.setattr(calling, "CALL_SECONDS", 0.3)
     task = submit("scoring", {"business": {"name": "Bar"}}, caller="t")
     now = clock.now()
     (start,) = starting.claim("scoring", 1, now)

@@ -70,9 +70,5 @@ DEEDS: dict[str, Any] = {
 }
 
 
-def no_rule(_input: Any, _result: Any) -> str:
-    return ""
-
-
-register(Kind("behaving", "Behaving", SCHEMA, no_rule, run=behave, processes=2))
-register(Kind("behaving_too", "Behaving too", SCHEMA, no_rule, run=behave, processes=2))
+register(Kind("behaving", "Behaving", SCHEMA, (), run=behave, processes=2))
+register(Kind("behaving_too", "Behaving too", SCHEMA, (), run=behave, processes=2))
