@@ -73,6 +73,11 @@ class WhyWaiting:
 
     def _account(self, policy: KindPolicy) -> Answer | None:
         account = ProviderAccount.objects.filter(name=accounts.name_for(policy)).first()
+        if account is None and policy.provider:
+            words = (
+                f"It is set to the account {policy.provider}, which there is not. Choose another in the kind's policy."
+            )
+            return Waiting.NO_ACCOUNT, words
         if account is None:
             return (
                 Waiting.NO_ACCOUNT,
