@@ -37,6 +37,9 @@ def test_a_worker_killed_in_mid_batch_costs_time_and_nothing_else(system, role):
     before = system.pids(role)
     for pid in before:
         os.kill(pid, signal.SIGKILL)
+    killed_at = time.monotonic()
+    wait_for(lambda: set(system.pids(role)) - set(before), 30, "another worker", every=0.1)
+    system.end_leases(time.monotonic() - killed_at)
     found = system.finished(batch, 150)
     assert found["counts"] == {"succeeded": 80}
     everybody_told_once(system, batch["id"], 120)
