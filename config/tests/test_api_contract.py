@@ -28,7 +28,7 @@ from kernel.network.lookup import NameNotFound
 from tasks.models import ProviderAccount
 from webhooks.models import InboundEvent
 
-EXAMPLES = 8  # requests of each operation
+EXAMPLES = 6  # requests of each operation
 CHECKS = (
     checks.not_a_server_error,
     shapes.status_code_conformance,

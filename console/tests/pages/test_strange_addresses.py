@@ -38,6 +38,7 @@ QUERIES = [
     "q=" + "%27" * 50, "_facets=True", "nope=1", "id__exact=abc", "id__in=a,b", "pk__in=,", "_popup=1&_to_field=nope",
     "id__isnull=maybe", "_changelist_filters=%00",
 ]  # fmt: skip
+VALUES = ("0", "abc", "99999999999999999999", "%ED%A0%80")
 
 
 @pytest.fixture
@@ -68,8 +69,9 @@ def _filters(model):
     one = admin.site._registry[model]
     for item in one.list_filter:
         name = item[0] if isinstance(item, tuple) else item if isinstance(item, str) else item.parameter_name
-        for end in ("", "__exact", "__id__exact", "__isnull", "__year"):
-            yield from (f"{name}{end}={value}" for value in ("0", "abc", "99999999999999999999", "%ED%A0%80"))
+        yield from (f"{name}={value}" for value in VALUES)
+        for number, end in enumerate(("__exact", "__id__exact", "__isnull", "__year")):  # by turns: each costs a page
+            yield from (f"{name}{end}={value}" for value in VALUES[number % 2 :: 2])
         for end in ("__gte", "__lt"):
             yield from (f"{name}{end}={value}" for value in ("-1", "2026-13-45", "9999-12-31T23:59:59-23:00"))
     for column in model._meta.concrete_fields:
@@ -86,8 +88,8 @@ def test_no_address_of_a_model_is_a_fault_of_ours(client, model):
     addresses += [f"{base}{row.pk}/change/" for row in model._base_manager.all()[:1]]
     addresses += [f"{base}?{query}" for query in [*QUERIES, *_filters(model)]]
     addresses += [f"{base}add/?{query}" for query in ("name=%00", "id=abc", "_to_field=nope", "_popup=x")]
-    for verb in dir(admin.site._registry[model]):
-        if verb.endswith("_verb"):
-            addresses += [f"{base}{pk}/{verb.removesuffix('_verb').replace('_', '-')}/" for pk in IDS]
+    verbs = [name.removesuffix("_verb") for name in dir(admin.site._registry[model]) if name.endswith("_verb")]
+    for number, verb in enumerate(verbs):
+        addresses += [f"{base}{pk}/{verb.replace('_', '-')}/" for pk in IDS[number % 3 :: 3]]
     faults = {address: status for address in addresses if (status := client.get(address).status_code) >= 500}
     assert faults == {}
