@@ -32,6 +32,7 @@ SHOWN = (
     "outcome",
     "reason",
     "results",
+    "reference",
     "correlation_id",
     "duplicate_count",
     "is_id_reused",

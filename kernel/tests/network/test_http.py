@@ -189,3 +189,46 @@ def test_errors_carry_no_url():
             session(total_seconds=2).get(server.url("/secret-path?token=abc"))
     assert "secret-path" not in str(caught.value)
     assert "token" not in str(caught.value)
+
+
+def pieces(server, **options):
+    """All pieces of a streamed answer, and its status."""
+    used = {"total_seconds": 5, "max_body_bytes": 1 << 30} | options
+    with session().streamed("GET", server.url(), **used) as (answer, body):
+        return answer.status_code, b"".join(body)
+
+
+def test_a_long_answer_is_read_piece_by_piece():
+    body = b"line\n" * 100_000
+    with serving(answering(response("200 OK", body=body))) as server:
+        assert pieces(server) == (200, body)
+        with session(max_body_bytes=10).streamed("GET", server.url(), total_seconds=5, max_body_bytes=1 << 30) as (
+            _,
+            found,
+        ):
+            assert len(next(found)) <= http.CHUNK_BYTES  # and the rest stays unread
+
+
+@pytest.mark.parametrize(
+    ("handler", "error"),
+    [(hostile.drip_body, http.DeadlineExceeded), (hostile.half_body, http.ConnectionFailed)],
+    ids=["dripping", "cut off"],
+)
+def test_a_streamed_answer_ends_on_time_and_whole_or_with_its_error(handler, error):
+    with serving(handler) as server:
+        began = time.monotonic()
+        with pytest.raises(error):
+            pieces(server, total_seconds=0.5)
+        assert time.monotonic() - began < AT_LONGEST
+
+
+def test_a_streamed_answer_has_its_cap_and_its_guard():
+    with serving(answering(hostile.gzip_bomb(16))) as server:
+        with pytest.raises(http.BodyTooLarge):
+            pieces(server, max_body_bytes=1 << 20)
+        with pytest.raises(http.AddressBlocked):
+            with session(allowed_networks=()).streamed("GET", server.url(), total_seconds=5, max_body_bytes=9):
+                pass
+        with pytest.raises(ZeroDivisionError):  # what the reader's own code raises stays what it is
+            with session().streamed("GET", server.url(), total_seconds=5, max_body_bytes=9):
+                raise ZeroDivisionError
