@@ -22,7 +22,6 @@ KINDS = ("function", "method", "class", "property", "import", "unreachable_code"
 DECORATORS = [
     "@admin.register",
     "@register*",
-    "@link*",
     "@action",
     "@display",
     "@shared_task",
@@ -51,7 +50,6 @@ CONVENTIONS = (
     *("on_*", "process_exception"),  # httptools', and a middleware's
     *("_default_now", "_validate_session_key"),  # django-celery-beat's, Django's sessions'
     *("_get_session_from_db", "_aget_session_from_db"),
-    *("do_GET", "log_message"),  # http.server's
     *("application", "urlpatterns", "websocket_urlpatterns", "handler*", "app_name"),  # the frame of Django
 )
 ALLOWED = ("give_back", "next_token_at")  # the bucket's arithmetic is one whole

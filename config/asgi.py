@@ -13,7 +13,6 @@ from django.conf import settings  # noqa: E402
 
 from console.routing import lifespan_application, websocket_application  # noqa: E402
 from kernel.web.bodies import CappedBodies  # noqa: E402
-from kernel.web.doors import ByPath, Door  # noqa: E402
 from kernel.web.forwarded import ForwardedByProxies  # noqa: E402
 from kernel.web.lanes import Lane, Lanes  # noqa: E402
 from kernel.web.weights import HeavyBodies  # noqa: E402
@@ -31,8 +30,7 @@ def _lanes() -> dict[str, Lane | None]:
     return {**free, "/admin/login": Lane(LOG_IN_PLACES, LOG_INS_WAITING), "/": rest}
 
 
-doors = ByPath({"/webhooks/": Door(settings.MIDDLEWARE_OF_WEBHOOKS)}, django_application)
-bodies = HeavyBodies(Lanes(doors, _lanes()), settings.INBOUND_MAX_BYTES, apart=("/webhooks/",))
+bodies = HeavyBodies(Lanes(django_application, _lanes()), settings.INBOUND_MAX_BYTES, apart=("/webhooks/",))
 application = ForwardedByProxies(
     ProtocolTypeRouter(
         {

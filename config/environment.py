@@ -5,7 +5,6 @@ Only `config.settings` may import this module. Each variable can also come from 
 
 import os
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
@@ -127,40 +126,6 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("ATTEMPT_RETENTION_DAYS", "Days that delivery attempts are kept.", "30"),
     Variable("EVENT_RETENTION_DAYS", "Days that delivered events, and the tasks' inbound events, are kept.", "30"),
     Variable("DEAD_LETTER_RETENTION_DAYS", "Days that dead letters are kept; never fewer than 14.", "90"),
-    Variable(
-        "TASK_RETENTION_DAYS",
-        "Days that finished tasks are kept, with their batches, transitions and jobs; 0 keeps them for good.",
-        "90",
-    ),
-    Variable(
-        "TASK_DEAD_LETTER_RETENTION_DAYS",
-        "Days that dead letters of tasks are kept, and batches that hold one; 0 keeps them until they are discarded.",
-        "0",
-    ),
-    Variable(
-        "KEPT_ANSWER_RETENTION_DAYS",
-        "Days that the bytes of results that could not be used are kept, of finished tasks; 0 as long as the task.",
-        "30",
-    ),
-    Variable("SCHEDULE_RUN_RETENTION_DAYS", "Days that slots are kept whose task is gone; 0: for good.", "90"),
-    Variable("OPERATION_RETENTION_DAYS", "Days that finished operations with outcomes are kept; 0: for good.", "90"),
-    Variable("ALERT_RETENTION_DAYS", "Days that alerts that are over are kept; 0 keeps them for good.", "90"),
-    Variable("AUDIT_RETENTION_DAYS", "Days that the audit trail is kept; 0 keeps it for good.", "0"),
-    Variable(
-        "ROUNDTRIP_APPS",
-        "Comma-separated Django apps of yours with kinds or adapters: names that can be imported, or folders "
-        "(`/srv/ours/tides`; one without a leading slash lies in the clone).",
-    ),
-    Variable("APIFY_TOKEN", "API token of Apify; makes the account `apify`.", secret=True),
-    Variable("APIFY_WEBHOOK_SECRET", "What Apify's webhooks to the account `apify` carry.", secret=True),
-    Variable("OUTSCRAPER_API_KEY", "API key of Outscraper; makes the account `outscraper`.", secret=True),
-    Variable("OUTSCRAPER_WEBHOOK_SECRET", "What Outscraper's webhooks are signed with.", secret=True),
-    Variable("OPENAI_API_KEY", "API key of OpenAI; makes the account `openai`.", secret=True),
-    Variable("OPENAI_WEBHOOK_SECRET", "What OpenAI's webhooks are signed with (`whsec_…`).", secret=True),
-    Variable("REPLICATE_API_TOKEN", "API token of Replicate; makes the account `replicate`.", secret=True),
-    Variable("REPLICATE_WEBHOOK_SECRET", "What Replicate's webhooks are signed with (`whsec_…`).", secret=True),
-    Variable("ANTHROPIC_API_KEY", "API key of Anthropic; makes the account `anthropic`.", secret=True),
-    Variable("FAL_KEY", "API key of fal; makes the account `fal`.", secret=True),
     Variable("SANDBOX_PROVIDER_URL", "Simulated job provider (demo and test only)."),
     Variable("SANDBOX_PROVIDER_KEY", "Key of the simulated job provider (demo and test only).", secret=True),
     Variable(
@@ -187,21 +152,8 @@ def read(name: str) -> str:
     if name in os.environ:
         return os.environ[name]
     path = os.environ.get(f"{name}_FILE")
-    return variable.default if path is None else _content(name, path)
-
-
-@lru_cache(maxsize=256)
-def read_of_adapter(name: str) -> str:
-    """A variable that an adapter asks for, declared here or brought along by an app; "" where it is not set."""
-    if name in _BY_NAME:
-        return read(name)
-    if name in os.environ:
-        return os.environ[name]
-    path = os.environ.get(f"{name}_FILE")
-    return _content(name, path) if path is not None else ""
-
-
-def _content(name: str, path: str) -> str:
+    if path is None:
+        return variable.default
     try:
         return Path(path).read_text(encoding="utf-8").strip()
     except OSError as error:
@@ -230,16 +182,6 @@ def read_positive(name: str) -> int:
     value = read_int(name)
     if value < 1:
         raise ImproperlyConfigured(f"{name} must be 1 or more, not {value}.")
-    return value
-
-
-def read_days(name: str) -> int:
-    """How long something is kept; empty or 0: for good."""
-    if not read(name).strip():
-        return 0
-    value = read_int(name)
-    if value < 0:
-        raise ImproperlyConfigured(f"{name} must be a number of days, or 0 to keep for good, not {value}.")
     return value
 
 

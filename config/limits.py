@@ -41,12 +41,9 @@ from kernel.web import lanes, log_in, weights
 from tasks import models, schedules, submit
 from tasks.api import refusals as task_refusals
 from tasks.engine import execution, lifecycle, unit_of_work
-from tasks.engine import follow_ups as noted
-from tasks.external import comparing, fetched, fetching, kept, starting
-from tasks.follow_ups import making
-from tasks.kinds import acceptance, file_import, following
+from tasks.external import fetching, kept, reconcile, starting
+from tasks.kinds import acceptance, file_import
 from tasks.kinds import rows as task_rows
-from tasks.providers import calling
 from tasks.providers.sandbox import client, payloads
 from tasks.reading import bodies, timeline
 from webhooks import inbox, judging, refusals, schemes
@@ -91,11 +88,6 @@ def letters(model: Any, field: str) -> str:
 def default(name: str) -> int:
     """A variable's default: what holds where nobody has said otherwise."""
     return int(next(variable.default for variable in VARIABLES if variable.name == name))
-
-
-def _kept(name: str) -> str:
-    days = default(name)
-    return f"{days} days" if days else "for good"
 
 
 def between(field: str) -> str:
@@ -197,26 +189,23 @@ SECTIONS: tuple[Section, ...] = (
             Limit("results read at once for a report or a chain", f"{task_rows.ROWS_AT_ONCE:,} rows, {size(task_rows.BYTES_AT_ONCE)}", "the next part"),
             Limit("kind: attempts, tasks at once, starts a minute, time of one attempt", f"{models.MAX_ATTEMPTS:,}; {models.MAX_CONCURRENCY:,}; {models.MAX_RATE_PER_MINUTE:,}; {time(models.MAX_TIMEOUT_SECONDS)}", "refused on saving"),
             Limit("lease of a start, of a fetch", f"{time(starting.LEASE)}, {time(fetching.LEASE)}", "another worker takes it up; `rescued`"),
-            Limit("lease of work in a worker of ours", f"{time(execution.LEASE)}, extended while it runs", "another worker takes it up; `rescued`"),
+            Limit("lease of work in a worker of ours", f"its kind's time for one attempt and {time(execution.LEASE_SLACK)}", "another worker takes it up; `rescued`"),
             Limit("leases of a task that may expire in a row", count(lifecycle.MAX_RESCUES), "dead letter"),
             Limit("single tasks told to live pages at once", count(unit_of_work.MAX_TOPICS), "the pages' own look finds them"),
-            Limit("steps of what follows a batch or a task", count(following.MAX_STEPS), "400 `too_many`"),
-            Limit("follow-ups of follow-ups", count(making.MAX_GENERATIONS), "refused: `too_deep`"),
-            Limit("a parent whose follow-up is made where it ends", f"{noted.SMALL_TASKS} tasks, {size(noted.SMALL_BYTES)} of results", "a worker makes it"),
             Limit("slots of a schedule made in one tick", count(schedules.MOST_SLOTS), "the next ticks make them"),
         ),
     ),
     Section(
         "Calls to providers",
         (
-            Limit("a call, through its last byte", time(calling.CALL_SECONDS), "`timeout`, tried again by its own rule"),
-            Limit("ids asked about in one call of the sandbox", count(client.IDS_PER_CALL), "further calls"),
-            Limit("pages of a list, each", f"{calling.MAX_PAGES:,} of {client.PAGE:,} rows", "a bad answer"),
+            Limit("a call of the sandbox, through its last byte", time(client.CALL_SECONDS), "`timeout`, tried again by its own rule"),
+            Limit("ids asked about in one call", count(client.IDS_PER_CALL), "further calls"),
+            Limit("pages of a list, each", f"{client.MAX_PAGES:,} of {client.PAGE:,} rows", "a bad answer"),
             Limit("start calls of one round", time(starting.CALL_BUDGET_SECONDS), "the next round"),
-            Limit("a job's result that is not there", time(fetched.GRACE), "the attempt fails: `result_lost`"),
-            Limit("bad answers in a row for a result", count(fetched.BAD_ANSWERS), "the attempt fails: `result_rejected`"),
-            Limit("fetches of one result", count(fetched.FETCH_LIMIT), "the task fails for good: `fetch_failed`"),
-            Limit("polls in a row that miss a job", count(comparing.MISSES), "the job is lost"),
+            Limit("a job's result that is not there", time(fetching.GRACE), "the attempt fails: `result_lost`"),
+            Limit("bad answers in a row for a result", count(fetching.BAD_ANSWERS), "the attempt fails: `result_rejected`"),
+            Limit("fetches of one result", count(fetching.FETCH_LIMIT), "the task fails for good: `fetch_failed`"),
+            Limit("polls in a row that miss a job", count(reconcile.MISSES), "the job is lost"),
             Limit("an answer, unpacked", size(http.MAX_BODY_BYTES), "`result_too_large` for a result, once"),
             Limit("bytes kept of a result that cannot be used", size(kept.KEPT_BYTES), "cut, and said so"),
             Limit("unclear answers to one start", count(lifecycle.MAX_UNANSWERED), "dead letter `start_unanswered`"),
@@ -343,6 +332,6 @@ SECTIONS: tuple[Section, ...] = (
     ),
     Section(
         "Retention",
-        (*tuple(Limit(what, f"{default(name)} days", "removed", name) for what, name in (("attempts", "ATTEMPT_RETENTION_DAYS"), ("delivered events, inbound events of tasks", "EVENT_RETENTION_DAYS"), ("dead letters", "DEAD_LETTER_RETENTION_DAYS"))), *(Limit(what, _kept(name), "removed", name) for what, name in (("finished tasks, their batches, transitions and jobs", "TASK_RETENTION_DAYS"), ("dead letters of tasks", "TASK_DEAD_LETTER_RETENTION_DAYS"), ("answers kept of finished tasks", "KEPT_ANSWER_RETENTION_DAYS"), ("slots of schedules whose task is gone", "SCHEDULE_RUN_RETENTION_DAYS"), ("finished operations with their outcomes", "OPERATION_RETENTION_DAYS"), ("alerts that are over", "ALERT_RETENTION_DAYS"), ("the audit trail", "AUDIT_RETENTION_DAYS")))),
+        (*tuple(Limit(what, f"{default(name)} days", "removed", name) for what, name in (("attempts", "ATTEMPT_RETENTION_DAYS"), ("delivered events, inbound events of tasks", "EVENT_RETENTION_DAYS"), ("dead letters", "DEAD_LETTER_RETENTION_DAYS"))), Limit("alerts that are over, operations with their outcomes, the audit trail", "for good", "kept")),
     ),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from config import environment as env
-from config import extensions, production
+from config import production
 from config.logs import logging_config
 from kernel.network.addresses import parse_networks
 from kernel.network.openings import OPERATORS, Network, Opening, parse_openings
@@ -138,7 +138,6 @@ INSTALLED_APPS = [
     "tasks",
     "webhooks",
     "console",
-    *extensions.apps(env.read_list("ROUNDTRIP_APPS"), BASE_DIR),
 ]
 
 MIDDLEWARE = [
@@ -156,13 +155,6 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "kernel.web.budget.ReadBudgetMiddleware",
-]
-
-MIDDLEWARE_OF_WEBHOOKS = [  # at the providers' door (config.asgi): in the event loop all of them
-    "kernel.web.correlation_header.CorrelationMiddleware",
-    "console.pages.security.SecurityHeadersMiddleware",
-    "kernel.api.error_views.RefuseNulMiddleware",
-    "kernel.web.doors.DjangosOwnMiddleware",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -260,18 +252,16 @@ SCOPE_PERMISSIONS = {  # what a console user needs where an API key needs the sc
     "deliveries:write": "delivery.redrive_delivery",
     "endpoints:write": "delivery.change_endpoint",
     "operations:write": "console.add_operation",
-    "accounts:write": "tasks.change_provideraccount",
 }
 _EACH_BULK_VERB = ["delivery.redrive_delivery", "delivery.discard_delivery", "delivery.change_endpoint"]
 _EACH_BULK_VERB += ["tasks.redrive_task", "tasks.cancel_task"]
 KEY_PERMISSIONS = {  # all that a key with the scope can do, as a console user would need it: who makes one has these
     "tasks:read": [
-        "tasks.view_task", "tasks.view_payload_task", "tasks.view_schedule", "tasks.view_followup",
+        "tasks.view_task", "tasks.view_payload_task",
         "webhooks.view_inboundevent", "webhooks.view_payload_inboundevent",
     ],
     "tasks:write": [
         "tasks.add_task", "tasks.redrive_task", "tasks.cancel_task", "tasks.cancel_batch", "tasks.pause_kind",
-        "tasks.add_schedule", "tasks.change_schedule", "tasks.delete_schedule", "tasks.redrive_followup",
         "webhooks.replay_inboundevent",
     ],
     "events:write": ["delivery.add_event"],
@@ -282,10 +272,6 @@ KEY_PERMISSIONS = {  # all that a key with the scope can do, as a console user w
         "delivery.view_secret_endpoint", "delivery.view_payload_event",
     ],
     "operations:write": ["console.add_operation", "console.change_alert", *_EACH_BULK_VERB],
-    "accounts:write": [
-        "tasks.view_provideraccount", "tasks.add_provideraccount", "tasks.change_provideraccount",
-        "tasks.delete_provideraccount", "tasks.pause_provideraccount", "tasks.change_kindpolicy",
-    ],
 }  # fmt: skip
 SPECTACULAR_SETTINGS = {
     "TITLE": "Roundtrip",
@@ -299,9 +285,6 @@ SPECTACULAR_SETTINGS = {
         "TaskState": "tasks.states.State",
         "ExternalJobState": "tasks.states.JobState",
         "TransitionCause": "tasks.states.Cause",
-        "AccountState": "tasks.states.AccountState",
-        "TaskWaiting": "tasks.states.Waiting",
-        "UniqueWhile": "tasks.states.KeyHeld",
         "DeliveryState": "delivery.states.State",
         "InboundOutcome": "webhooks.models.InboundOutcome",
         "InboundVerdict": "webhooks.models.InboundVerdict",
@@ -346,20 +329,12 @@ ATTEMPT_RETENTION_DAYS = env.read_int("ATTEMPT_RETENTION_DAYS")
 EVENT_RETENTION_DAYS = env.read_int("EVENT_RETENTION_DAYS")
 DEAD_LETTER_RETENTION_DAYS = max(14, env.read_int("DEAD_LETTER_RETENTION_DAYS"))
 HELD_TOO_LONG_DAYS = 14
-TASK_RETENTION_DAYS = env.read_days("TASK_RETENTION_DAYS")  # of these, 0 keeps for good
-TASK_DEAD_LETTER_RETENTION_DAYS = env.read_days("TASK_DEAD_LETTER_RETENTION_DAYS")
-KEPT_ANSWER_RETENTION_DAYS = env.read_days("KEPT_ANSWER_RETENTION_DAYS")
-SCHEDULE_RUN_RETENTION_DAYS = env.read_days("SCHEDULE_RUN_RETENTION_DAYS")
-OPERATION_RETENTION_DAYS = env.read_days("OPERATION_RETENTION_DAYS")
-ALERT_RETENTION_DAYS = env.read_days("ALERT_RETENTION_DAYS")
-AUDIT_RETENTION_DAYS = env.read_days("AUDIT_RETENTION_DAYS")
 
 # Providers and inbound
 PROVIDER_ALLOWED_NETWORKS = _provider_openings()
 INBOUND_MAX_BYTES = env.read_int("INBOUND_MAX_BYTES")
 INBOUND_REFUSED_BYTES_A_DAY = env.read_int("INBOUND_REFUSED_BYTES_A_DAY")
 INBOUND_REFUSED_RETENTION_DAYS = min(env.read_int("INBOUND_REFUSED_RETENTION_DAYS"), EVENT_RETENTION_DAYS)
-READ_PROVIDER_VARIABLE = env.read_of_adapter  # those that adapters name, also of apps that nobody here knows
 SANDBOX_PROVIDER_URL = env.read("SANDBOX_PROVIDER_URL").rstrip("/")
 SANDBOX_PROVIDER_KEY = env.read("SANDBOX_PROVIDER_KEY")
 SANDBOX_WEBHOOK_SECRET = env.read("SANDBOX_WEBHOOK_SECRET")

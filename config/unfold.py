@@ -63,13 +63,6 @@ NAVIGATION: list[dict[str, Any]] = [
         "items": [
             _item("Tasks", "task_alt", "admin:tasks_task_changelist", "tasks.view_task"),
             _item("Kind policies", "tune", "admin:tasks_kindpolicy_changelist", "tasks.view_kindpolicy"),
-            _item(
-                "Provider accounts",
-                "badge",
-                "admin:tasks_provideraccount_changelist",
-                "tasks.view_provideraccount",
-            ),
-            _item("Follow-ups", "account_tree", "admin:tasks_followup_changelist", "tasks.view_followup"),
             _item("Schedules", "event_repeat", "admin:tasks_schedule_changelist", "tasks.view_schedule"),
             _item(
                 "Inbound events",

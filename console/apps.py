@@ -9,7 +9,4 @@ class ConsoleConfig(AppConfig):
 
     def ready(self) -> None:
         from console import checks  # noqa: F401
-        from console.health import heartbeat  # workers and beat begin to beat by Celery's signals
-        from tasks.reading import waiting
-
-        waiting.when_workers_are_counted(lambda: heartbeat.fresh_counts().get(heartbeat.TASKS, 0))
+        from console.health import heartbeat  # noqa: F401 - workers and beat begin to beat by Celery's signals

@@ -2,7 +2,6 @@
 
 from celery import shared_task
 
-from console import retention
 from console.alerts import evaluate
 from console.health import heartbeat
 from console.wake import ANSWER_DOCTOR, RUN_OPERATIONS
@@ -17,12 +16,6 @@ def evaluate_alerts() -> None:
 @shared_task(name="console.beat_heartbeat", ignore_result=True)
 def beat_heartbeat() -> None:
     heartbeat.beat_once(heartbeat.SCHEDULE, process="schedule")
-
-
-@shared_task(name="console.prune", ignore_result=True)
-def prune() -> None:
-    """Finished work, operations, alerts and audit entries past their time."""
-    steps.guarded("console: retention", lambda: retention.prune(now=clock.now()))
 
 
 @shared_task(name=RUN_OPERATIONS, ignore_result=True)

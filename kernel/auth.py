@@ -36,7 +36,6 @@ class Scope(models.TextChoices):
     DELIVERIES_WRITE = "deliveries:write", "Redrive, discard and send deliveries at once"
     ENDPOINTS_WRITE = "endpoints:write", "Create, change and remove endpoints"
     OPERATIONS_WRITE = "operations:write", "Start and steer bulk operations; acknowledge alerts"
-    ACCOUNTS_WRITE = "accounts:write", "Read, make and change provider accounts; set where kinds run"
 
 
 @dataclass(frozen=True)
@@ -158,15 +157,6 @@ def HasScope(read: str, write: str | None = None) -> type[BasePermission]:
             return allows(request, scope)
 
     return ScopePermission
-
-
-class IsUnbound(BasePermission):
-    """For what is the whole house's: a key bound to one subscriber has no business there."""
-
-    message = "This is everybody's: a key that is bound to a subscriber has no business here."
-
-    def has_permission(self, request: Request, view: Any) -> bool:
-        return caller_of(request).subscriber is None
 
 
 def allows(request: Request, scope: str) -> bool:

@@ -8,12 +8,4 @@ class TasksConfig(AppConfig):
     verbose_name = "Work"
 
     def ready(self) -> None:
-        from tasks import (
-            checks,  # noqa: F401
-            follow_ups,  # noqa: F401 - says that it carries them out
-            kinds,
-            providers,
-        )
-
-        kinds.discover()
-        providers.discover()
+        from tasks import checks  # noqa: F401

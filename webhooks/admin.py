@@ -16,7 +16,7 @@ from unfold.enums import ActionVariant
 
 from kernel.admin.bases import KeptAdmin
 from kernel.admin.confirm import run_verb
-from tasks import accounts
+from tasks import providers
 from tasks.states import Reason
 from webhooks import checks, inbox, labels, refusals
 from webhooks.errors import CannotReplay
@@ -49,7 +49,7 @@ class ProviderFilter(admin.SimpleListFilter):
     parameter_name = "provider"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(name, name) for name in accounts.available()]
+        return [(name, name) for name in providers.available()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
         return queryset.filter(provider=self.value()) if self.value() else queryset

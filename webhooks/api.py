@@ -32,7 +32,6 @@ SHOWN = (
     "outcome",
     "reason",
     "results",
-    "reference",
     "correlation_id",
     "duplicate_count",
     "is_id_reused",

@@ -8,7 +8,6 @@ count the next time. Must never judge a signature: the stored verdict counts.
 import time
 from collections import Counter
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,10 +17,8 @@ from django.db import InterfaceError, OperationalError, transaction
 
 from kernel import correlation
 from kernel.parsing import mended
-from kernel.web.together import Gatherer
 from tasks import external
-from tasks.engine.writing import update_rows
-from tasks.external import Applied, references
+from tasks.external import Applied
 from tasks.models import ExternalJob
 from tasks.providers.base import Provider, ProviderUpdate, Unparseable
 from tasks.states import Cause, Reason
@@ -34,8 +31,7 @@ PATIENCE = {  # results that may still change, and for how long
     Refusal.APPLY_FAILED.value: timedelta(hours=1),
 }
 LOOKUP_CHUNK = 5_000
-APPLY_CHUNK = 1_000
-JUDGED = ("results", "outcome", "reason", "parked_until", "subscribers", "correlation_id", "judged_at")
+APPLY_CHUNK = 200
 ID_LENGTH = 200  # of a job's and an item's id, as our columns hold them
 Result = dict[str, Any]
 log = structlog.get_logger(__name__)
@@ -57,12 +53,10 @@ class Concerned:
     subscribers: list[str]
 
 
-def parse(provider: Provider, content: bytes, headers: dict[str, str]) -> tuple[list[ProviderUpdate], str]:
-    """The adapter's reading of the body, and the provider's batch that it names; `NotParseable` whatever it stumbles
-    over, since strangers write bodies."""
+def parse(provider: Provider, content: bytes, headers: dict[str, str]) -> list[ProviderUpdate]:
+    """The adapter's reading of the body; `NotParseable` whatever it stumbles over, since strangers write bodies."""
     try:
-        said = provider.parse(content, headers)
-        return [storable(update) for update in said.updates], mended(said.batch_id)[:ID_LENGTH]
+        return [storable(update) for update in provider.parse(content, headers).updates]
     except (InterfaceError, OperationalError):
         raise
     except Unparseable as error:
@@ -74,8 +68,6 @@ def parse(provider: Provider, content: bytes, headers: dict[str, str]) -> tuple[
 
 def storable(update: ProviderUpdate) -> ProviderUpdate:
     """As our rows can hold it, whatever the adapter let through: a text that no row takes would break the others."""
-    if update.reference != mended(update.reference)[: references.LENGTH]:
-        update = replace(update, reference="")  # none that we ever gave
     texts = (update.job_id, update.item_key, update.raw_status, update.error_code, update.error_text, update.problem)
     if all(mended(text) is text for text in texts) and max(len(texts[0]), len(texts[1])) <= ID_LENGTH:
         return update
@@ -83,13 +75,6 @@ def storable(update: ProviderUpdate) -> ProviderUpdate:
         return ProviderUpdate("", problem=f"its job id is longer than {ID_LENGTH} characters, or cannot be stored")
     raw_status, error_code, error_text, problem = map(mended, texts[2:])
     return replace(update, raw_status=raw_status, error_code=error_code, error_text=error_text, problem=problem)
-
-
-def _with_reference(updates: list[ProviderUpdate], reference: str) -> list[ProviderUpdate]:
-    """The URL's reference belongs to the one job that is spoken of; what an update itself carries goes before it."""
-    if not reference or len({update.job_id for update in updates}) != 1:
-        return updates
-    return [update if update.reference else replace(update, reference=reference) for update in updates]
 
 
 def judge(
@@ -100,111 +85,28 @@ def judge(
     A swept event (it has results) repeats only the updates that may still change; `again` repeats all of them.
     Raises `NotParseable`, and Django's OperationalError while the database is away: the event then stays unjudged.
     """
-    said, batch_id = parse(provider, content, event.headers)
-    updates = external.spread(provider.name, _with_reference(said, event.reference), batch_id)
-    # Taking up a start by its reference is a transaction of its own, so such an event is none of a set.
-    is_plain = not any(update.reference for update in updates)
-    if is_plain and not again and event.judged_at is None and len(updates) <= APPLY_CHUNK:
-        told = _gathered.take(Waiting(event, provider.name, updates, now))
-        if told is not None:
-            return told
-    return _alone(event, provider, updates, now, again=again)
-
-
-def _alone(
-    event: InboundEvent, provider: Provider, updates: Sequence[ProviderUpdate], now: datetime, *, again: bool
-) -> list[Result]:
-    """In transactions of its own, so that a fault of ours costs as little as it can."""
+    updates = parse(provider, content, event.headers)
     known = _concerned(provider.name, updates)
     with correlation.bind(known.correlation_id or event.correlation_id):
         old = event.results if len(event.results) == len(updates) and not again else []
         results = _apply_all(provider.name, updates, old, now - event.received_at)
         _store(event, results, known, now)
-        _log(event)
+        log.info(
+            "inbound_event_judged",
+            inbound_event=event.pk,
+            source=event.source,
+            outcome=event.outcome,
+            reason=event.reason,
+            jobs=len(results),
+        )
     return results
-
-
-def _log(event: InboundEvent) -> None:
-    log.info(
-        "inbound_event_judged",
-        inbound_event=event.pk,
-        source=event.source,
-        outcome=event.outcome,
-        reason=event.reason,
-        jobs=len(event.results),
-    )
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """An event that nobody has judged yet, and what it says."""
-
-    event: InboundEvent
-    provider: str
-    updates: Sequence[ProviderUpdate]
-    now: datetime
-
-
-def _judge_set(waiting: Sequence[Waiting]) -> list[list[Result]]:
-    """Events that came at the same time: applied and stored in one transaction, all or none."""
-    rows: dict[int, InboundEvent] = {}
-    with transaction.atomic():
-        for provider in sorted({one.provider for one in waiting}):
-            rows |= _judged_by(provider, [one for one in waiting if one.provider == provider])
-        unjudged = InboundEvent.objects.filter(judged_at=None)
-        if update_rows(unjudged, list(rows.values()), JUDGED) != len(waiting):
-            raise LostRace("another call has judged one of these events meanwhile")
-    for one in waiting:
-        _take_over(one.event, rows[one.event.pk])
-        with correlation.bind(one.event.correlation_id):
-            _log(one.event)
-    return [one.event.results for one in waiting]
-
-
-class LostRace(RuntimeError):
-    """The set is rolled back, and each event judged for itself."""
-
-
-def _judged_by(provider: str, waiting: Sequence[Waiting]) -> dict[int, InboundEvent]:
-    """What their rows are to say, by id; the events themselves change only when that is stored."""
-    updates = [update for one in waiting for update in one.updates]
-    journeys = _journeys(provider, updates)
-    applied = external.apply_many(updates, provider=provider, cause=Cause.WEBHOOK, savepoint=False)
-    done = iter(_strangers_again(provider, updates, applied))
-    rows = {}
-    for one in waiting:
-        told = [_told(update, next(done)) for update in one.updates]
-        known = [row for update in one.updates for row in journeys.get(update.job_id, ())]
-        row = copy(one.event)
-        row.subscribers = sorted({subscriber for subscriber, _ in known} - {""})
-        row.correlation_id = next((journey for _, journey in known if journey), row.correlation_id)
-        _settled(row, [_give_up(result, one.now - row.received_at) for result in told], one.now)
-        rows[row.pk] = row
-    return rows
-
-
-def _journeys(provider: str, updates: Sequence[ProviderUpdate]) -> dict[str, list[tuple[str, str]]]:
-    """Subscribers and journeys of each job that is known."""
-    ids = {update.job_id for update in updates if update.job_id}
-    jobs = ExternalJob.objects.filter(provider=provider, job_id__in=ids).order_by()
-    found: dict[str, list[tuple[str, str]]] = {}
-    for job_id, *row in jobs.values_list("job_id", "task__subscriber", "task__correlation_id"):
-        found.setdefault(job_id, []).append((row[0], row[1]))
-    return found
-
-
-_gathered: Gatherer[Waiting, list[Result]] = Gatherer(_judge_set, APPLY_CHUNK, lambda one: len(one.updates))
 
 
 def _concerned(provider: str, updates: Sequence[ProviderUpdate]) -> Concerned:
     ids = list(dict.fromkeys(update.job_id for update in updates if update.job_id))
-    named = references.of(provider, {update.reference for update in updates if update.reference})
-    ours = ExternalJob.objects.filter(provider=provider)
-    groups = [ours.filter(job_id__in=ids[start : start + LOOKUP_CHUNK]) for start in range(0, len(ids), LOOKUP_CHUNK)]
-    if named:
-        groups.append(ours.filter(pk__in=[job.pk for job in named.values()]))
     correlation_id, subscribers = "", set()
-    for jobs in groups:
+    for start in range(0, len(ids), LOOKUP_CHUNK):
+        jobs = ExternalJob.objects.filter(provider=provider, job_id__in=ids[start : start + LOOKUP_CHUNK])
         rows = jobs.values_list("task__subscriber", "task__correlation_id").order_by().distinct()
         for subscriber, journey in rows:
             correlation_id = correlation_id or journey
@@ -239,11 +141,10 @@ def _apply_chunk(provider: str, updates: Sequence[ProviderUpdate]) -> list[Resul
         if len(updates) == 1:
             return [_result(updates[0], InboundOutcome.ACCEPTED, Refusal.APPLY_FAILED)]
         return [result for update in updates for result in _apply_chunk(provider, [update])]
-    return [_told(update, done) for update, done in zip(updates, applied, strict=True)]
-
-
-def _told(update: ProviderUpdate, done: Applied) -> Result:
-    return _result(update, done.status, done.reason or "", done.task_id)
+    return [
+        _result(update, done.status, done.reason or "", done.task_id)
+        for update, done in zip(updates, applied, strict=True)
+    ]
 
 
 def _strangers_again(provider: str, updates: Sequence[ProviderUpdate], applied: list[Applied]) -> list[Applied]:
@@ -257,9 +158,6 @@ def _strangers_again(provider: str, updates: Sequence[ProviderUpdate], applied: 
     late = [index for index in strangers if updates[index].job_id in known]
     if not late:
         return applied
-    if any(updates[index].means_all_items for index in late):  # the sweep spreads it to the items that are known now
-        parked = Applied(InboundOutcome.ACCEPTED.value, Reason.PARKED.value)
-        return [parked if index in late else done for index, done in enumerate(applied)]
     again = external.apply_many([updates[index] for index in late], provider=provider, cause=Cause.WEBHOOK)
     found = dict(zip(late, again, strict=True))
     return [found.get(index, done) for index, done in enumerate(applied)]
@@ -319,20 +217,14 @@ def _store(event: InboundEvent, results: list[Result], known: Concerned, now: da
     """Write the outcome on the row, merged with what a twin may have written meanwhile."""
     with transaction.atomic():
         row = InboundEvent.objects.select_for_update().defer("body").get(pk=event.pk)
+        row.results = merge(row.results, results)
+        row.outcome, row.reason = whole(row.results)
+        pending = [PATIENCE[result["reason"]] for result in row.results if is_pending(result)]
+        row.parked_until = row.received_at + max(pending) if pending else None
         row.subscribers = known.subscribers
         row.correlation_id = known.correlation_id or row.correlation_id
-        _settled(row, merge(row.results, results), now)
-        row.save(update_fields=JUDGED)
-    _take_over(event, row)
-
-
-def _settled(row: InboundEvent, results: list[Result], now: datetime) -> None:
-    row.results, row.judged_at = results, now
-    row.outcome, row.reason = whole(results)
-    pending = [PATIENCE[result["reason"]] for result in results if is_pending(result)]
-    row.parked_until = row.received_at + max(pending) if pending else None
-
-
-def _take_over(event: InboundEvent, row: InboundEvent) -> None:
-    for name in JUDGED:
+        row.judged_at = now
+        fields = ("results", "outcome", "reason", "parked_until", "subscribers", "correlation_id", "judged_at")
+        row.save(update_fields=fields)
+    for name in fields:
         setattr(event, name, getattr(row, name))

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from kernel import exact_numbers
-from tasks import accounts, kinds
+from tasks import kinds, providers
 from tasks.states import Reason
 from webhooks.models import InboundEvent, InboundOutcome, InboundVerdict, Refusal
 
@@ -60,8 +60,7 @@ def next_step(event: InboundEvent) -> str:
 _REFUSED: dict[str, str] = {
     Refusal.TIMESTAMP: "Nothing changed. If it was genuine, one of the two clocks is wrong, or it waited too long.",
     Refusal.SIGNATURE_MISSING: "Nothing changed. If it was genuine, signing is not switched on at the provider.",
-    Refusal.ADDRESS_NOT_ALLOWED: "Nothing changed. If it was genuine, correct callback_networks of the account.",
-    Refusal.NO_SECRET: "Rotate the account's webhook secret: give the provider's. Then it is sent again.",
+    Refusal.NO_SECRET: "Set the provider's signing secret in the environment and restart; it is sent again.",
     Refusal.SECRET_UNUSABLE: "Correct the signing secret (`manage.py doctor` says what ails it); it is sent again.",
     Refusal.SECRETS_UNAVAILABLE: "Nothing, if it passes: the provider was told to send it again. Else see the log.",
 }
@@ -121,5 +120,5 @@ def _indented(text: str) -> str:
 
 def known_sources() -> list[str]:
     """The canonical names of every address that can take calls in at present."""
-    names = list(accounts.available())
-    return [*names, *(f"{kind}/{name}" for kind in kinds.external() for name in names)]
+    names = list(providers.available())
+    return [*names, *(f"{kind}/{name}" for kind in kinds.EXTERNAL for name in names)]

@@ -16,10 +16,6 @@ class Refusal(models.TextChoices):
     SIGNATURE_MALFORMED = "signature_malformed", "the signature's headers are not well formed"
     SIGNATURE_WRONG = "signature_wrong", "the signature does not fit this body and our secrets"
     TIMESTAMP = "timestamp_outside_tolerance", "signed more than five minutes ago, or in the future"
-    ADDRESS_NOT_ALLOWED = (
-        "address_not_allowed",
-        "the call comes from an address that is not in the account's callback_networks",
-    )
     NO_SECRET = "no_secret_configured", "we have no signing secret for this provider: set it in the environment"
     SECRET_UNUSABLE = (
         "secret_unusable",
@@ -78,9 +74,6 @@ class InboundEvent(models.Model):
     )
     outcome = models.CharField(max_length=10, choices=InboundOutcome.choices, blank=True)
     reason = models.CharField(max_length=40, blank=True)
-    reference = models.CharField(
-        max_length=64, blank=True, default="", db_default="", help_text="The start that its URL named."
-    )
     results = models.JSONField(default=list)
     subscribers = ArrayField(
         models.CharField(max_length=100), default=list, blank=True, help_text="Whose tasks it is about."

@@ -16,7 +16,6 @@ from django.db import connection
 from django.db.models import Sum
 
 from kernel import clock, correlation
-from tasks.external import references
 from webhooks.models import OUR_FAULTS, InboundEvent, InboundVerdict, Refusal, RefusedCall, RefusedDay
 from webhooks.schemes import EVENT_ID_HEADERS
 from webhooks.sources import Source
@@ -32,10 +31,10 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Reply:
-    """What the provider is told; a body that is text goes out as it is."""
+    """What the provider is told."""
 
     status_code: int
-    body: dict[str, Any] | str
+    body: dict[str, Any]
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -47,8 +46,6 @@ class Call:
     raw: bytes
     headers: Mapping[str, str]
     remote_addr: str | None = None
-    url: str = ""  # as the provider called it
-    reference: str = ""  # the start that the URL names; no secret, and no proof
 
     def row(self) -> dict[str, Any]:
         """What an event's row keeps of it."""
@@ -58,7 +55,6 @@ class Call:
             "body_bytes": len(self.raw),
             "headers": kept_headers(self.headers, self.source.provider.kept_headers),
             "remote_addr": self.remote_addr,
-            "reference": _storable(self.reference)[: references.LENGTH],
             "correlation_id": correlation.current(),
         }
 

@@ -6,7 +6,7 @@ underscore are the same. The source decides the signature scheme; the kind is re
 
 from dataclasses import dataclass
 
-from tasks import accounts, kinds
+from tasks import kinds, providers
 from tasks.models import KindPolicy
 from tasks.providers.base import Provider
 
@@ -22,17 +22,11 @@ class Source:
 def resolve(first: str, second: str = "") -> Source | None:
     """The source of `/webhooks/<first>/[<second>/]`, or None. Reads the kind's policy where no provider is named."""
     first, second = _normal(first), _normal(second)
-    if not second and not kinds.exists(first) and (alone := accounts.get(first)):
-        return Source(first, alone)
-    if not _is_kind(first):
-        return None
-    provider = accounts.get(second or _default_provider(first))
+    if first not in kinds.KINDS:
+        provider = providers.get(first)
+        return Source(first, provider) if provider and not second else None
+    provider = providers.get(second or _default_provider(first))
     return Source(f"{first}/{provider.name}", provider) if provider else None
-
-
-def _is_kind(name: str) -> bool:
-    """Also one whose app is gone: its jobs' webhooks still come, and its running jobs still end."""
-    return kinds.exists(name) or KindPolicy.objects.filter(kind=name).exists()
 
 
 def by_name(name: str) -> Source | None:
@@ -42,7 +36,7 @@ def by_name(name: str) -> Source | None:
 
 def _default_provider(kind: str) -> str:
     named = KindPolicy.objects.filter(kind=kind).values_list("provider", flat=True).first()
-    return named or accounts.default_name(kind) or accounts.default_name()
+    return named or providers.default_name()
 
 
 def _normal(part: str) -> str:

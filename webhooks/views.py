@@ -17,7 +17,6 @@ from webhooks.bodies import BodyRefused, read_raw
 from webhooks.models import Refusal
 from webhooks.peers import client_address
 from webhooks.refusals import Reply
-from webhooks.schemes import handshakes
 
 RETRY_AFTER_SECONDS = 10
 UNSOURCED = "(none)"  # strangers' URLs are counted together, or they could fill the table with names
@@ -32,27 +31,17 @@ def receive(request: HttpRequest, first: str, second: str = "") -> HttpResponse:
     except (InterfaceError, OperationalError) as error:
         log.error("inbound_database_unreachable", error=type(error).__name__)
         answer = Reply(503, _unavailable(), {"Retry-After": str(RETRY_AFTER_SECONDS)})
-    response = _response(answer)
+    response = JsonResponse(answer.body, status=answer.status_code, headers=answer.headers)
     response._has_been_logged = True  # type: ignore[attr-defined]  # refusals are counted; Django would write a line each
     return response
 
 
-def _response(answer: Reply) -> HttpResponse:
-    if isinstance(answer.body, str):
-        headers = {**answer.headers, "X-Content-Type-Options": "nosniff"}
-        return HttpResponse(answer.body, "text/plain; charset=utf-8", answer.status_code, headers=headers)
-    return JsonResponse(answer.body, status=answer.status_code, headers=answer.headers)
-
-
 def _look(request: HttpRequest, first: str, second: str) -> Reply:
     """Any other method: 404 where nobody would take a POST either; nothing is stored."""
-    source = sources.resolve(first, second)
-    if source is None:
+    if sources.resolve(first, second) is None:
         return refusals.refusal(404, Refusal.UNKNOWN_SOURCE)
     if request.method == "HEAD":
         return Reply(200, {"status": "ready"})
-    if challenge := handshakes.of_visit(request.GET.dict(), source.provider.verify_token):
-        return Reply(200, challenge)
     detail = "Providers POST their events here."
     body = {"status": "refused", "reason": "method_not_allowed", "detail": detail}
     return Reply(405, body, {"Allow": "POST, HEAD"})
@@ -71,15 +60,8 @@ def _take(request: HttpRequest, first: str, second: str) -> Reply:
         refusals.count(UNSOURCED, Refusal.UNKNOWN_SOURCE)
         return refusals.refusal(404, Refusal.UNKNOWN_SOURCE)
     headers = {name.lower(): value for name, value in request.headers.items()}
-    token, reference = request.GET.get("token", ""), request.GET.get("ref", "")
-    address = client_address(request)
-    return inbox.receive(source, raw, headers, address, token=token, reference=reference, url=_called_url(request))
-
-
-def _called_url(request: HttpRequest) -> str:
-    """As the provider wrote it, where we are told our public address; what is between us may have changed the host."""
-    base = settings.PUBLIC_BASE_URL or f"{request.scheme}://{request.META.get('HTTP_HOST', '')}"
-    return base.rstrip("/") + request.get_full_path()
+    token = request.GET.get("token", "")
+    return inbox.receive(source, raw, headers, client_address(request), token=token)
 
 
 def _unavailable() -> dict[str, Any]:

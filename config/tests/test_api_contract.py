@@ -25,7 +25,6 @@ from delivery import endpoint_rules
 from delivery.models import Attempt
 from kernel.auth import Scope, create_key
 from kernel.network.lookup import NameNotFound
-from tasks.models import ProviderAccount
 from webhooks.models import InboundEvent
 
 EXAMPLES = 6  # requests of each operation
@@ -66,8 +65,6 @@ def rows(db) -> dict[str, str]:
         source="scoring/sandbox", provider="sandbox", dedupe_key="k1", body=b"{}", verdict="verified"
     )
     operation = Operation.objects.create(verb="redrive_tasks", reason="test", actor="test", state="paused")
-    values = {"base_url": "https://127.0.0.1:9", "api_key": "k", "webhook_secret": "s"}
-    account = ProviderAccount.objects.create(name="ours", adapter="sandbox", **values)
     alert = Alert.objects.create(rule="dead_letters", title="t", opened_at=now, last_seen_at=now)
     return {
         "alerts": alert.pk,
@@ -78,7 +75,6 @@ def rows(db) -> dict[str, str]:
         "inbound-events": inbound.pk,
         "kinds": "scoring",
         "operations": operation.pk,
-        "provider-accounts": account.name,
         "tasks": batch.tasks.get(state="dead_letter").pk,
     }
 

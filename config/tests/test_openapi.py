@@ -161,8 +161,8 @@ ANOTHER_KIND = """
 import os
 import django
 django.setup()
-from tasks.kinds import Kind, acceptance, register, schemas
-register(Kind("another_kind", "Another kind", schemas.SCORING, acceptance.SCORING))
+from tasks.kinds import KINDS, Kind, acceptance, schemas
+KINDS["another_kind"] = Kind("another_kind", "Another kind", schemas.SCORING, acceptance.scoring)
 from django.core.management import call_command
 from config.management.commands.document import reference
 from django.test import Client

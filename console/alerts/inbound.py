@@ -6,7 +6,6 @@ from datetime import datetime
 from django.urls import reverse
 
 from console.alerts.rules import Finding
-from tasks.models import ProviderAccount
 from webhooks import checks, labels, refusals
 
 
@@ -17,18 +16,11 @@ def signing_secrets(_now: datetime) -> list[Finding]:
             provider,
             f"A signing secret of {provider} cannot be used",
             " ".join(words),
-            "Press Rotate secret on the account's page and give the one that the provider shows; where a variable sets "
-            "it, correct that and restart. Work goes on by the minute poll meanwhile.",
-            _page_of(provider),
+            "Correct the provider's secret in the environment and restart. Work goes on by the minute poll meanwhile.",
+            reverse("admin:webhooks_inboundevent_changelist"),
         )
         for provider, words in checks.secret_faults().items()
     ]
-
-
-def _page_of(name: str) -> str:
-    pk = ProviderAccount.objects.filter(name=name).values_list("pk", flat=True).first()
-    address = "admin:tasks_provideraccount_change"
-    return reverse(address, args=[pk]) if pk else reverse(f"{address}list")
 
 
 def refused_floods(_now: datetime) -> list[Finding]:

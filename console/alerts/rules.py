@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import Count, Max, Min, OuterRef, Q, Subquery
 from django.urls import reverse
 
-from console.alerts import account_rules, leftover_rules, schedule_rules, silence, steps
+from console.alerts import leftover_rules, schedule_rules, steps
 from console.alerts.findings import Finding
 from console.health import checks, database, heartbeat
 from console.models import Heartbeat
@@ -28,6 +28,7 @@ from tasks.states import State as TaskState
 WAITING_TOO_LONG = timedelta(minutes=30)
 STARTING_UP = timedelta(seconds=60)
 SNAPSHOT_TOO_OLD = timedelta(minutes=5)
+SILENT_SHARE_PERCENT, SILENT_LEAST_JOBS = 20, 10
 ENDPOINTS_LOOKED_AT = 500
 PROCESSES_NAMED = 10
 OWN_FAULT_LASTS = timedelta(seconds=20)  # a moment's is no alert
@@ -281,6 +282,23 @@ def held_snapshots(_now: datetime) -> list[Finding]:
     ]
 
 
+def silent_webhooks(now: datetime) -> list[Finding]:
+    noticed = task_stats.noticed_last_hour(now)
+    if noticed["total"] < SILENT_LEAST_JOBS or noticed["shares"]["silent"] <= SILENT_SHARE_PERCENT:
+        return []
+    return [
+        Finding(
+            "webhooks_silent",
+            "providers",
+            f"The poll finished {noticed['shares']['silent']} % of the last hour's jobs",
+            noticed["words"],
+            "Check that PUBLIC_BASE_URL leads to us from outside (`manage.py doctor`), and what the inbox refused.",
+            reverse("admin:webhooks_inboundevent_changelist"),
+            noticed["shares"]["silent"],
+        )
+    ]
+
+
 def _words(age: timedelta) -> str:
     minutes = int(age.total_seconds() // 60)
     if minutes < 120:
@@ -301,9 +319,6 @@ RULES: dict[str, tuple[Callable[[datetime], list[Finding]], ...]] = {
     "step_broke": (steps.broken,),
     "schedule_row_unusable": (schedule_rules.unusable,),
     "schedule_row_missing": (schedule_rules.missing,),
-    "webhooks_silent": (silence.silent_webhooks,),
-    "account_denied": (account_rules.denied,),
-    "account_held": (account_rules.held,),
-    "start_unanswered": (account_rules.starts_unanswered,),
+    "webhooks_silent": (silent_webhooks,),
     "demo_leftover": (leftover_rules.demo,),
 }

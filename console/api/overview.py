@@ -28,7 +28,7 @@ from kernel import clock
 from kernel.api.pages import CursorPages
 from kernel.api.problems import BadInput, Conflict
 from kernel.api.queries import bad_field, whole_number
-from kernel.auth import HasScope, IsUnbound, Scope, allows, caller_of, is_key, need
+from kernel.auth import HasScope, Scope, allows, caller_of, is_key, need
 from kernel.filters import refuse_doubled, refuse_empty, refuse_unknown
 from tasks.reading import dead_letters as task_side
 from tasks.reading import stats as task_stats
@@ -198,6 +198,13 @@ class AlertFilter(django_filters.FilterSet):
     class Meta:
         model = Alert
         fields = ["state", "rule", "subject"]
+
+
+class IsUnbound(BasePermission):
+    """Alerts are about the whole house; a key bound to one subscriber has no business there."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        return caller_of(request).subscriber is None
 
 
 class AlertReasonSerializer(serializers.Serializer):

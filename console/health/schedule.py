@@ -14,8 +14,8 @@ from django_celery_beat.models import PeriodicTask
 
 from kernel import clock
 
-_SEEDS = [import_module(f"console.migrations.{name}") for name in ("0002_seed_schedule", "0008_beat_forgets")]
-OURS = frozenset(function for seed in _SEEDS for _name, function, *_rest in seed.ENTRIES)  # what every one begins with
+_SEED = import_module("console.migrations.0002_seed_schedule")
+OURS = frozenset(function for _name, function, *_rest in _SEED.ENTRIES)  # what every installation begins with
 LONGEST_WAIT = timedelta(days=3_660)  # beat adds it to a date, and dates end
 _SHAPES: dict[str, tuple[type, str]] = {
     "args": (list, "a JSON list, such as []"),

@@ -193,8 +193,7 @@ def test_what_no_index_leads_to_is_found_page_by_page(house):
 
 
 CHANGELISTS = {
-    "tasks_task": ["", "kind=scoring", "state__exact=dead_letter", "start=unanswered", "q=rare", "q=7", "o=1",
-                   "p=9"],
+    "tasks_task": ["", "kind=scoring", "state__exact=dead_letter", "q=rare", "q=7", "o=1", "p=9"],
     "tasks_batch": ["", "kind=scoring", "outcome__exact=partly", "is_completed__exact=0", "q=rare"],
     "tasks_externaljob": ["", "state__exact=lost", "provider=rare", "finished_by=poll", "q=rare", "q=7"],
     "tasks_transition": ["", "to_state__exact=dead_letter", "cause__exact=poll", "q=7"],

@@ -17,7 +17,7 @@ from unfold.admin import ModelAdmin
 from kernel.admin.confirm import OneRowVerbs, ReasonForm, actor_of, ask, run_verb
 
 MAX_SELECTED = 1_000
-PAST = {"redrive": "redriven", "cancel": "cancelled", "discard": "discarded", "start_again": "started again"}
+PAST = {"redrive": "redriven", "cancel": "cancelled", "discard": "discarded"}
 CHUNK = 500
 Run = Callable[..., str]
 
@@ -39,7 +39,7 @@ class Action:
 
     @property
     def label(self) -> str:
-        return self.name.replace("_", " ").capitalize()
+        return self.name.capitalize()
 
     def refusal(self, row: Any) -> str:
         """Why it makes no sense for this row now, in words; empty where it does."""

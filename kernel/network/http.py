@@ -12,7 +12,6 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
@@ -127,20 +126,9 @@ class _Call:
 
 class _Current(threading.local):
     call: _Call | None = None
-    most: int | None = None  # of the next bodies, instead of the session's own cap
 
 
 _current = _Current()
-
-
-@contextlib.contextmanager
-def body_cap(most: int) -> Iterator[None]:
-    """Calls of this thread within take so many bytes of an answer, where their session has no cap of its own."""
-    before, _current.most = _current.most, most
-    try:
-        yield
-    finally:
-        _current.most = before
 
 
 def _cut(sock: socket.socket) -> None:
@@ -234,61 +222,17 @@ class ProviderSession(requests.Session):
 
     def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
         seconds = kwargs.pop("timeout", None) or self.total_seconds
-        _refuse_odd(request)
+        kwargs |= {"allow_redirects": False, "stream": True, "verify": self.verify or True, "proxies": {}}
+        try:
+            split_url(request.url or "")
+        except AddressRefused as error:
+            raise AddressBlocked(error.detail, maybe_sent=False) from error
         with _Call(float(seconds), self.allowed_networks) as call:
             try:
-                response = super().send(request, timeout=call.remaining(), **(kwargs | self._manner()))
-                return _read_whole(response, self._most(), call)
+                response = super().send(request, timeout=call.remaining(), **kwargs)
+                return _read_whole(response, self.max_body_bytes, call)
             except Exception as error:
                 raise _typed(error, call) from error
-
-    def _manner(self) -> dict[str, Any]:
-        return {"allow_redirects": False, "stream": True, "verify": self.verify or True, "proxies": {}}
-
-    def _most(self) -> int:
-        return (_current.most or MAX_BODY_BYTES) if self.max_body_bytes == MAX_BODY_BYTES else self.max_body_bytes
-
-    @contextlib.contextmanager
-    def streamed(
-        self, method: str, url: str, *, total_seconds: float, max_body_bytes: int, **request: Any
-    ) -> Iterator[tuple[requests.Response, Iterator[bytes]]]:
-        """An answer whose body is read piece by piece, for what is too large to hold; `total_seconds` for all of it.
-
-        The pieces must be read in the thread that began, and raise CallFailed as `send` does. What is left unread when
-        the block ends is not read: its connection is closed.
-        """
-        prepared = self.prepare_request(requests.Request(method, url, **request))
-        _refuse_odd(prepared)
-        with _Call(total_seconds, self.allowed_networks) as call:
-            try:
-                response = super().send(prepared, timeout=call.remaining(), **self._manner())
-            except Exception as error:
-                raise _typed(error, call) from error
-            try:
-                yield response, _pieces(response, max_body_bytes, call)
-            finally:
-                response.raw.close()
-
-
-def _refuse_odd(request: requests.PreparedRequest) -> None:
-    try:
-        split_url(request.url or "")
-    except AddressRefused as error:
-        raise AddressBlocked(error.detail, maybe_sent=False) from error
-
-
-def _pieces(response: requests.Response, limit: int, call: _Call) -> Iterator[bytes]:
-    taken = 0
-    try:
-        for chunk in response.raw.stream(CHUNK_BYTES, decode_content=True):
-            taken += len(chunk)
-            if taken > limit:
-                raise _too_large(response, limit, call, "goes on")
-            yield chunk
-        if call.expired:
-            raise DeadlineExceeded("", maybe_sent=True)
-    except Exception as error:
-        raise _typed(error, call) from error
 
 
 def _read_whole(response: requests.Response, limit: int, call: _Call) -> requests.Response:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from sandbox.emulated import mounted
 from sandbox.provider import kinds
 from sandbox.provider.faults import RATES, BadFault, Faults
 from sandbox.provider.hooks import Hooks
@@ -38,15 +37,11 @@ class Provider:
         self.store = Store(settings.max_jobs)
         self.hooks = Hooks(self.faults, self.stats, Sender(settings.webhook_secret))
         self.runner = Runner(self.faults, self.stats, self.hooks.changed)
-        self.emulated = mounted(self, settings.provider_key, settings.webhook_secret)
         self._limit = CallLimit()
         self._started_at = time.time()
 
     def handle(self, request: Request) -> Outcome:
         path = request.path.rstrip("/") or "/"
-        first, _, rest = path[1:].partition("/")
-        if first in self.emulated:
-            return self.emulated[first].handle(request, rest)
         if not path.startswith("/v1/"):
             return self._answer(lambda: self._control(request, path))
         return self._call(request, [unquote(part) for part in path.split("/")[2:]])
@@ -231,8 +226,6 @@ class Provider:
         self.hooks.clear()
         for part in (self.runner, self.store):
             part.clear()
-        for emulated in self.emulated.values():
-            emulated.clear()
         for counted in (self.stats, self.faults):
             counted.reset()
 

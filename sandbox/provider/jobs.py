@@ -120,7 +120,7 @@ class Store:
     ) -> Job:
         self._last_number += 1
         job = Job(
-            id=more.pop("id", "") or f"job_{secrets.token_hex(10)}",
+            id=f"job_{secrets.token_hex(10)}",
             number=self._last_number,
             kind=kind,
             input=job_input,

@@ -2,6 +2,6 @@
 permission, a page that asks before it acts, and a reason that is kept.
 """
 
-from tasks.admin import accounts, batches, follow_ups, jobs, kinds, schedules, tasks
+from tasks.admin import batches, jobs, kinds, schedules, tasks
 
-__all__ = ["accounts", "batches", "follow_ups", "jobs", "kinds", "schedules", "tasks"]
+__all__ = ["batches", "jobs", "kinds", "schedules", "tasks"]

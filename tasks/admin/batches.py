@@ -138,8 +138,6 @@ def _panel(batch: Batch) -> dict[str, Any]:
         "tasks_address": f"{tasks}?{urlencode({'batch__id__exact': batch.pk})}",
         "live_address": live_address(batch),
         "next_step": _next_step(batch),
-        "follow_ups": labels.follow_ups(batch),
-        "made_by": batch.follow_up,
         "created": labels.moment(batch.created_at),
         "completed": labels.moment(batch.completed_at),
         "chains": [

@@ -7,20 +7,19 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from unfold.decorators import action, display
 from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from kernel import clock
+from kernel import audit, clock
 from kernel.admin.actions import Action, on_one
 from kernel.admin.bases import ListedFiltersAdmin
 from kernel.admin.confirm import actor_of
 from kernel.admin.forms import OnlyChangesAdmin
-from tasks import accounts, kinds
-from tasks.accounting import policies as settings_of
-from tasks.engine import policies
-from tasks.errors import InvalidSetting
+from tasks import kinds, providers
+from tasks.engine import policies, wake
 from tasks.models import KindPolicy
 from tasks.reading import labels
 
@@ -51,47 +50,35 @@ RESUME = Action(
     "tasks.pause_kind",
     ("Waiting tasks of this kind start at once.",),
     _resume,
-    why_not=lambda policy: "" if policy.is_paused else "It runs by now.",
+    why_not=lambda policy: "" if labels.why_held(policy, clock.now()) else "It runs by now.",
 )
 
 
 class PolicyForm(forms.ModelForm):
-    """The account is chosen among those that can do the work; the rules are those of API and command."""
+    """The provider is chosen among those that are set up here."""
 
     class Meta:
         model = KindPolicy
-        fields = settings_of.fields()
-        labels = {"provider": "Account", "starts_again_unasked": "Starts again unasked"}
+        fields = ("provider", "concurrency", "rate_per_minute", "attempt_limit", "timeout_seconds", "batch_size")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "provider" not in self.fields:  # shown read-only
             return
-        kind = kinds.find(self.instance.kind)
-        names = settings_of.fitting(kind) if kind is not None and kind.is_external else []
+        kind = kinds.KINDS.get(self.instance.kind)
+        if kind is not None and not kind.is_external:
+            names: list[str] = []
+        else:
+            names = [name for name, one in providers.available().items() if not kind or kind.name in one.kinds]
         if self.instance.provider and self.instance.provider not in names:
             names.append(self.instance.provider)
-        usual = accounts.default_name(self.instance.kind)
-        first = f"default ({usual})" if usual else "none"
+        first = f"default ({providers.default_name()})" if names else "none"
         self.fields["provider"] = forms.ChoiceField(
             choices=[("", first), *((name, name) for name in names)],
             required=False,
-            label="Account",
             widget=UnfoldAdminSelectWidget,
             help_text="Where new work goes. Jobs in flight stay where they are.",
         )
-
-    def clean(self) -> dict[str, Any]:
-        values = super().clean() or {}
-        kind = kinds.find(self.instance.kind)
-        changed = {name: values[name] for name in self.changed_data if name in values}
-        try:
-            if kind is not None:
-                values |= settings_of.clean(kind, self.instance, changed)
-        except InvalidSetting as error:
-            for row in error.errors:
-                self.add_error(row["field"] if row["field"] in self.fields else None, row["detail"])
-        return values
 
 
 @admin.register(KindPolicy)
@@ -105,7 +92,12 @@ class KindPolicyAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
         "title",
         "switch",
         "held_words",
-        *settings_of.fields(),
+        "provider",
+        "concurrency",
+        "rate_per_minute",
+        "attempt_limit",
+        "timeout_seconds",
+        "batch_size",
     )
     readonly_fields = ("title", "switch", "held_words")
     actions_detail = ("pause_verb", "resume_verb")
@@ -116,14 +108,11 @@ class KindPolicyAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """The settings of a kind whose app is gone are kept as they are."""
-        is_gone = obj is not None and not kinds.exists(obj.kind)
-        return not is_gone and super().has_change_permission(request, obj)
-
     def save_model(self, request: HttpRequest, obj: KindPolicy, form: Any, change: bool) -> None:
-        values = {name: form.cleaned_data[name] for name in form.changed_data if name in form.cleaned_data}
-        settings_of.change(obj.kind, values, actor=actor_of(request))
+        with transaction.atomic():
+            super().save_model(request, obj, form, change)
+            audit.record(actor_of(request), "update", "kind", [obj.pk], detail={"fields": form.changed_data})
+        wake.after_commit(wake.START, wake.RUN_INTERNAL)
 
     @display(description="Kind", ordering="kind")
     def title(self, obj: KindPolicy) -> str:
@@ -139,13 +128,12 @@ class KindPolicyAdmin(OnlyChangesAdmin, ListedFiltersAdmin):
     def held_words(self, obj: KindPolicy) -> str:
         return labels.why_held(obj, clock.now()) or "Tasks start as they come."
 
-    @display(description="Account", ordering="provider")
+    @display(description="Provider", ordering="provider")
     def provider_words(self, obj: KindPolicy) -> str:
-        kind = kinds.find(obj.kind)
+        kind = kinds.KINDS.get(obj.kind)
         if kind is not None and not kind.is_external:
             return "our own workers"
-        usual = accounts.default_name(obj.kind)
-        return obj.provider or (f"{usual} (default)" if usual else "none set up")
+        return obj.provider or (f"{providers.default_name()} (default)" if providers.default_name() else "none set up")
 
     @display(description="Rate", ordering="rate_per_minute")
     def rate(self, obj: KindPolicy) -> str:

@@ -16,14 +16,13 @@ from unfold.enums import ActionVariant
 
 from kernel import clock
 from kernel.admin.actions import Action, on_one, on_selection
-from tasks import accounts, kinds
-from tasks.admin.unanswered import START_AGAIN, UnansweredFilter, UnansweredVerbs
+from kernel.admin.bases import KeptAdmin
+from tasks import kinds, providers
 from tasks.engine import lifecycle
 from tasks.errors import WrongState
 from tasks.models import ExternalJob, KeptAnswer, KindPolicy, Task
 from tasks.reading import bodies, labels
 from tasks.reading.timeline import Entry, entries
-from tasks.reading.waiting import WhyWaiting
 from tasks.states import OPEN_STATES, Cause, State
 
 JOBS_SHOWN = 20
@@ -81,7 +80,7 @@ DISCARD = Action(
 )
 
 
-VERBS = {action.name: action for action in (REDRIVE, CANCEL, DISCARD, START_AGAIN)} | {"adopt": START_AGAIN}
+VERBS = {action.name: action for action in (REDRIVE, CANCEL, DISCARD)}
 
 
 class KindFilter(admin.SimpleListFilter):
@@ -98,7 +97,7 @@ class KindFilter(admin.SimpleListFilter):
 
 
 @admin.register(Task)
-class TaskAdmin(UnansweredVerbs):
+class TaskAdmin(KeptAdmin):
     list_display = (
         "number",
         "kind_title",
@@ -109,22 +108,22 @@ class TaskAdmin(UnansweredVerbs):
         "name",
         "created",
     )
-    list_filter = ("state", KindFilter, UnansweredFilter, ("created_at", RangeDateTimeFilter))
+    list_filter = ("state", KindFilter, ("created_at", RangeDateTimeFilter))
     list_filter_submit = True
     linked_columns = ("batch",)
     search_exact = ("reference", "correlation_id", "subscriber")
     search_numbers = ("pk", "batch_id")
     search_help_text = "Task id, batch id, reference, correlation id, job id or subscriber, exactly"
     change_form_outer_before_template = "admin/tasks/task_panel.html"
-    actions = ("redrive_selected", "start_again_selected", "cancel_selected", "discard_selected")
-    actions_detail = ("adopt_verb", "start_again_verb", "redrive_verb", "cancel_verb", "discard_verb")
+    actions = ("redrive_selected", "cancel_selected", "discard_selected")
+    actions_detail = ("redrive_verb", "cancel_verb", "discard_verb")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
         return super().get_queryset(request).defer(*bodies.NAMES)
 
     def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
         """A job id is looked up by itself: in one OR with the task's own columns no index would serve."""
-        job = ExternalJob.objects.filter(provider__in=list(accounts.available()), job_id=search_term.strip())
+        job = ExternalJob.objects.filter(provider__in=list(providers.available()), job_id=search_term.strip())
         of_job = list(job.values_list("task_id", flat=True)[:100]) if search_term.strip() else []
         if of_job:
             return queryset.filter(pk__in=of_job), False
@@ -220,17 +219,13 @@ def _panel(task: Task, request: HttpRequest) -> dict[str, Any]:
     now = clock.now()
     jobs = list(task.jobs.order_by("-id")[:JOBS_SHOWN])
     policy = KindPolicy.objects.filter(kind=task.kind).first()
-    waits = WhyWaiting(now).of(task)
     shows = request.user.has_perm("tasks.view_payload_task")
     return {
         "task": task,
         "state": task.get_state_display(),
         "colour": labels.COLOURS[task.get_state_display()],
         "kind": labels.kind_title(task.kind),
-        "next_step": waits[1] if waits else labels.next_step(task, jobs[0] if jobs else None, policy, now),
-        "priority": task.get_priority_display(),
-        "expires": labels.moment(task.expires_at),
-        "unique": f"{task.unique_key}, {task.get_unique_while_display()}" if task.unique_key else "",
+        "next_step": labels.next_step(task, jobs[0] if jobs else None, policy, now),
         "attempts": f"{task.attempt_count} of {task.attempt_limit}",
         "redriven": {0: "never", 1: "once"}.get(task.redrive_count, f"{task.redrive_count} times"),
         "batch": f"Batch {task.batch_id}, place {task.position}" if task.batch_id else "none",
@@ -240,7 +235,6 @@ def _panel(task: Task, request: HttpRequest) -> dict[str, Any]:
         "finished": labels.moment(task.finished_at),
         "jobs": [(job, job.get_state_display(), labels.JOB_COLOURS[job.get_state_display()]) for job in jobs],
         "entries": [_entry(entry, request) for entry in entries(task)],
-        "follow_ups": [] if task.batch_id else labels.follow_ups(task),
         "shows_payload": shows,
         "bodies": [_body(task, name) for name in bodies.NAMES] if shows else [],
         "kept": _kept(task) if shows else None,

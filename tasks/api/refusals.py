@@ -22,19 +22,13 @@ def _problem(error: errors.TaskError, prefix: str) -> Problem:
     match error:
         case errors.UnknownKind():
             return BadInput(error.detail, errors=[{"field": "kind", "code": error.code, "detail": error.detail}])
-        case errors.BadSteps() | errors.InvalidTerms():
-            return _wrong_input(error, "")
         case errors.InvalidInput():
             return _wrong_input(error, prefix)
-        case errors.InvalidSetting():
-            return BadInput(error.detail, errors=error.errors)
         case errors.BadBatch():
             return BadInput(error.detail, errors=[{"field": "tasks", "code": error.code, "detail": error.detail}])
         case errors.NotFound():
             return NotFound(error.detail)
-        case errors.UniqueTaken():
-            return Conflict(error.detail, code=error.code, errors=error.errors)
-        case errors.NoProvider() | errors.WrongState() | errors.NotAdopted() | errors.AccountRefused():
+        case errors.NoProvider() | errors.WrongState():
             return Conflict(error.detail, code=error.code)
     return Problem(error.detail, code=error.code)
 

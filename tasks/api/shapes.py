@@ -2,18 +2,14 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
+from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from kernel import clock
 from tasks import kinds
-from tasks.accounting import policies
-from tasks.models import Batch, KindPolicy, Task
+from tasks.models import Batch, Task
 from tasks.reading import bodies
-from tasks.reading.waiting import WhyWaiting
-from tasks.states import Cause, JobState, KeyHeld, State, Waiting, When
-from tasks.terms import PRIORITIES
+from tasks.states import Cause, JobState, State
 
 ROOT = "/api/v1"
 
@@ -31,19 +27,6 @@ class BodyField(serializers.JSONField):
         return bodies.inline(task, str(self.field_name), may_read=self.context.get("reads_bodies", True))
 
 
-class StepSerializer(serializers.Serializer):
-    """One step of what follows. `on`: `completed` (from what succeeded, once all has ended) or `succeeded` (once
-    everything has)."""
-
-    kind = serializers.CharField(max_length=60)
-    on = serializers.ChoiceField(When.choices, required=False, default=When.COMPLETED)
-
-
-@extend_schema_field(StepSerializer(many=True))
-class ThenField(serializers.JSONField):
-    """Steps, each of which follows the one before; checked by the submit verb."""
-
-
 class TaskSerializer(serializers.ModelSerializer):
     """A task. `input` and `result` are null in lists (ask with `payload=true` for what fits), where they are longer
     than 1 MiB (see `input_url`, `result_url`), and for console users who may not see payloads."""
@@ -59,14 +42,7 @@ class TaskSerializer(serializers.ModelSerializer):
     result_bytes = serializers.IntegerField(read_only=True, allow_null=True, help_text="Null while there is none.")
     input_url = serializers.SerializerMethodField(help_text="The whole of it, however long.")
     result_url = serializers.SerializerMethodField(help_text="The whole of it; null while there is none.")
-    then = ThenField(read_only=True, allow_null=True)
     url = serializers.SerializerMethodField()
-
-    priority = serializers.CharField(source="get_priority_display", read_only=True, help_text="high, normal or low.")
-    waiting_reason = serializers.SerializerMethodField(
-        help_text="Why it does not run now, in one word; null otherwise."
-    )
-    waiting_words = serializers.SerializerMethodField(help_text="The same in a sentence that says what to do.")
 
     class Meta:
         model = Task
@@ -76,11 +52,7 @@ class TaskSerializer(serializers.ModelSerializer):
             "state",
             "state_label",
             "final",
-            "waiting_reason",
-            "waiting_words",
-            "priority",
             "progress",
-            "progress_note",
             "batch",
             "position",
             "subscriber",
@@ -96,12 +68,8 @@ class TaskSerializer(serializers.ModelSerializer):
             "attempt_count",
             "attempt_limit",
             "redrive_count",
-            "then",
             "run_at",
             "next_attempt_at",
-            "expires_at",
-            "unique_key",
-            "unique_while",
             "cancel_requested_at",
             "created_at",
             "started_at",
@@ -114,23 +82,6 @@ class TaskSerializer(serializers.ModelSerializer):
 
     def get_url(self, task: Task) -> str:
         return url_of(self.context["request"], "tasks", task.pk)
-
-    @extend_schema_field(serializers.ChoiceField(Waiting.choices, allow_null=True))
-    def get_waiting_reason(self, task: Task) -> str | None:
-        found = self._waiting(task)
-        return found[0].value if found else None
-
-    def get_waiting_words(self, task: Task) -> str | None:
-        found = self._waiting(task)
-        return found[1] if found else None
-
-    def _waiting(self, task: Task) -> tuple[Waiting, str] | None:
-        """Looked up once for all tasks of a page."""
-        whole: Any = self.root
-        if not hasattr(whole, "why_waiting"):
-            whole.why_waiting = WhyWaiting(clock.now())
-        found: tuple[Waiting, str] | None = whole.why_waiting.of(task)
-        return found
 
     def get_input_url(self, task: Task) -> str:
         return f"{self.get_url(task)}input/"
@@ -146,9 +97,6 @@ class BatchSerializer(serializers.ModelSerializer):
     state = serializers.ChoiceField(["running", "completed"], read_only=True)
     outcome = serializers.SerializerMethodField()
     counts = serializers.DictField(child=serializers.IntegerField(), read_only=True)
-    then = ThenField(read_only=True, allow_null=True)
-    follow_up = serializers.CharField(source="follow_up_id", allow_null=True, read_only=True, help_text="What made it.")
-    follow_ups_url = serializers.SerializerMethodField(help_text="What was made from it.")
     url = serializers.SerializerMethodField()
 
     class Meta:
@@ -161,9 +109,6 @@ class BatchSerializer(serializers.ModelSerializer):
             "revision",
             "counts",
             "total",
-            "then",
-            "follow_up",
-            "follow_ups_url",
             "subscriber",
             "reference",
             "correlation_id",
@@ -179,14 +124,8 @@ class BatchSerializer(serializers.ModelSerializer):
     def get_url(self, batch: Batch) -> str:
         return url_of(self.context["request"], "batches", batch.pk)
 
-    def get_follow_ups_url(self, batch: Batch) -> str:
-        return self.context["request"].build_absolute_uri(f"{ROOT}/follow-ups/?batch={batch.pk}")
 
-
-UNIQUE = "While another task of its kind and subscriber holds this key there is no second one: 409, with its id."
-
-
-class KnownFields(serializers.Serializer):
+class _Known(serializers.Serializer):
     """A request whose fields are all known: a misspelt one is refused instead of ignored."""
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
@@ -200,34 +139,21 @@ class KnownFields(serializers.Serializer):
         return value
 
 
-class NewTaskSerializer(KnownFields):
+class NewTaskSerializer(_Known):
     kind = serializers.CharField(max_length=60)
     input = serializers.JSONField()
     subscriber = serializers.CharField(max_length=100, required=False, allow_blank=True, default="")
     run_at = serializers.DateTimeField(required=False, allow_null=True, default=None)
     reference = serializers.CharField(max_length=200, required=False, allow_blank=True, default="")
-    priority = serializers.ChoiceField(list(PRIORITIES), required=False, default="normal")
-    expires_at = serializers.DateTimeField(
-        required=False, allow_null=True, default=None, help_text="Not started after it: it then ends as cancelled."
-    )
-    unique_key = serializers.CharField(max_length=200, required=False, allow_blank=True, default="", help_text=UNIQUE)
-    unique_while = serializers.ChoiceField(KeyHeld.choices, required=False, default=KeyHeld.OPEN)
-    then = ThenField(required=False, allow_null=True, default=None, help_text="What follows it, step by step.")
 
 
-class NewBatchSerializer(KnownFields):
+class NewBatchSerializer(_Known):
     """The items are checked by the submit verb: ten thousand of them are too many for nested serializers."""
 
     kind = serializers.CharField(max_length=60)
     subscriber = serializers.CharField(max_length=100, required=False, allow_blank=True, default="")
     reference = serializers.CharField(max_length=200, required=False, allow_blank=True, default="")
-    priority = serializers.ChoiceField(list(PRIORITIES), required=False, default="normal")
-    expires_at = serializers.DateTimeField(
-        required=False, allow_null=True, default=None, help_text="Its tasks are not started after it."
-    )
-    unique_while = serializers.ChoiceField(KeyHeld.choices, required=False, default=KeyHeld.OPEN)
-    tasks = serializers.JSONField(help_text="A list of {input, reference?, priority?, unique_key?} objects.")
-    then = ThenField(required=False, allow_null=True, default=None, help_text="What follows it, step by step.")
+    tasks = serializers.JSONField(help_text="A list of {input, reference?} objects.")
 
 
 class ReasonSerializer(serializers.Serializer):
@@ -270,17 +196,10 @@ class TimelineEntrySerializer(serializers.Serializer):
 
 
 class PolicySerializer(serializers.Serializer):
-    account = serializers.CharField(help_text="Where new work goes; empty for internal kinds, and where nobody can.")
-    options = serializers.DictField(help_text="For the provider, over the account's own.")
-    starts_again_unasked = serializers.BooleanField(
-        help_text="A start that was never answered, at a provider that cannot be asked, is made again by itself."
-    )
+    provider = serializers.CharField(help_text="Where new work goes; empty for internal kinds.")
     is_paused = serializers.BooleanField()
     concurrency = serializers.IntegerField()
     rate_per_minute = serializers.IntegerField(allow_null=True)
-    subscriber_concurrency = serializers.IntegerField(allow_null=True)
-    subscriber_rate_per_minute = serializers.IntegerField(allow_null=True)
-    memory_mb = serializers.IntegerField(allow_null=True)
     attempt_limit = serializers.IntegerField()
     timeout_seconds = serializers.IntegerField()
     batch_size = serializers.IntegerField()
@@ -301,24 +220,3 @@ class KindsSerializer(serializers.Serializer):
     next = serializers.CharField(allow_null=True)
     previous = serializers.CharField(allow_null=True)
     results = KindSerializer(many=True)
-    gone = serializers.ListField(
-        child=serializers.CharField(), help_text="Kinds with a policy whose app is gone: their tasks wait for it."
-    )
-
-
-class PolicyChangesIn(KnownFields, serializers.ModelSerializer):
-    """What a kind may be told. Whatever is left out stays as it is."""
-
-    account = serializers.CharField(
-        source="provider",
-        max_length=60,
-        required=False,
-        allow_blank=True,
-        help_text="The account's name; empty: the first whose adapter was made for it.",
-    )
-    options = serializers.DictField(required=False, help_text="For the provider, over the account's own.")
-    reason = serializers.CharField(max_length=300, required=False, allow_blank=True, default="")
-
-    class Meta:
-        model = KindPolicy
-        fields = ("account", *(name for name in policies.fields() if name != policies.ACCOUNT), "reason")

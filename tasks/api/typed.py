@@ -11,7 +11,6 @@ from rest_framework import serializers
 from tasks import kinds
 from tasks.api.shapes import NewBatchSerializer, NewTaskSerializer
 from tasks.kinds import Kind
-from tasks.terms import PRIORITIES
 
 
 def _input_field(kind: Kind) -> serializers.Field:
@@ -35,12 +34,10 @@ def _task_of(kind: Kind) -> type[serializers.Serializer]:
 
 def _batch_of(kind: Kind) -> type[serializers.Serializer]:
     reference = serializers.CharField(max_length=200, required=False)
-    priority = serializers.ChoiceField(list(PRIORITIES), required=False)
-    unique_key = serializers.CharField(max_length=200, required=False)
     item = _class(
         f"{_camel(kind)}BatchItemSerializer",
         serializers.Serializer,
-        {"input": _input_field(kind), "reference": reference, "priority": priority, "unique_key": unique_key},
+        {"input": _input_field(kind), "reference": reference},
         f"{kind.title}: one task of a batch.",
     )
     fields = {"kind": serializers.ChoiceField([kind.name]), "tasks": item(many=True)}

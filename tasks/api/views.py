@@ -31,12 +31,10 @@ from tasks.api.shapes import (
     TimelineEntrySerializer,
 )
 from tasks.api.typed import NEW_BATCH, NEW_TASK
-from tasks.api.unanswered import UnansweredActions
-from tasks.engine import lifecycle, uniqueness
+from tasks.engine import lifecycle
 from tasks.models import Batch, KeptAnswer, Task
 from tasks.reading import bodies
 from tasks.reading.timeline import entries
-from tasks.states import State
 from tasks.submit import submit, submit_batch
 
 SCOPES = HasScope("tasks:read", "tasks:write")
@@ -94,7 +92,7 @@ class PayloadContext(viewsets.GenericViewSet):
 
 
 @extend_schema_view(retrieve=extend_schema(summary="Get a task"))
-class TaskViewSet(UnansweredActions, mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadContext):
+class TaskViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadContext):
     """Tasks, newest first."""
 
     permission_classes = (SCOPES,)
@@ -123,11 +121,6 @@ class TaskViewSet(UnansweredActions, mixins.ListModelMixin, mixins.RetrieveModel
                 subscriber=subscriber_for(request, asked["subscriber"]),
                 run_at=asked["run_at"],
                 reference=asked["reference"],
-                priority=asked["priority"],
-                expires_at=asked["expires_at"],
-                unique_key=asked["unique_key"],
-                unique_while=asked["unique_while"],
-                then=asked["then"],
                 actor=caller_of(request).name,
             )
         return Response(self.get_serializer(task).data, status=202)
@@ -208,10 +201,6 @@ class TaskViewSet(UnansweredActions, mixins.ListModelMixin, mixins.RetrieveModel
     def _after(self, pk: int, done: bool, verb: str) -> Response:
         task = get_object_or_404(self.get_queryset(), pk=pk)
         if not done:
-            if task.state == State.DEAD_LETTER and (other := uniqueness.holder(task)):
-                words = f"Task {other} has taken its unique key. Wait for that one's end, then redrive this one."
-                rows = [{"field": "unique_key", "code": "unique_taken", "detail": words, "task": str(other)}]
-                raise Conflict(words, code="unique_taken", errors=rows)
             raise Conflict(f"The task is {task.get_state_display()} and cannot be {verb}.", code="wrong_state")
         return Response(self.get_serializer(task).data, status=202)
 
@@ -243,10 +232,6 @@ class BatchViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, PayloadCont
                 caller=caller_of(request).name,
                 subscriber=subscriber_for(request, asked["subscriber"]),
                 reference=asked["reference"],
-                priority=asked["priority"],
-                expires_at=asked["expires_at"],
-                unique_while=asked["unique_while"],
-                then=asked["then"],
                 actor=caller_of(request).name,
             )
         return Response(self.get_serializer(batch).data, status=202)

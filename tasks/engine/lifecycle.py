@@ -15,22 +15,20 @@ our own decision, and its transition says so.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
 from kernel import audit
 from tasks import kinds
-from tasks.engine import backoff, clock, uniqueness, wake
+from tasks.engine import backoff, clock, wake
 from tasks.engine.unit_of_work import Step, UnitOfWork
-from tasks.models import SMALL_MOST, ExternalJob, Task
+from tasks.models import SMALL_MOST, Task
 from tasks.states import FINAL_STATES, OPEN_STATES, Cause, JobState, State
 
 MAX_RESCUES = 5  # leases that expired in a row, before a task counts as poison
-UNANSWERED = "start_unanswered"  # of a task that waits, and of one that has given up
 MAX_UNANSWERED = 100  # with the backoff's cap, half a day of a gateway that answers for a provider that is down
 REFETCHED = frozenset({"result_refused", "result_unreadable", "result_too_large", "fetch_failed"})
-NOT_STARTED = (State.SCHEDULED, State.QUEUED, State.RETRYING)
 CHUNK = 500
 
 
@@ -45,12 +43,11 @@ SUCCEED = _step("succeed", [State.RUNNING, State.FETCHING], State.SUCCEEDED)
 RETRY = _step("retry", [State.RUNNING, State.FETCHING], State.RETRYING)
 BURY = _step("bury", [State.RUNNING, State.FETCHING, State.RETRYING], State.DEAD_LETTER)
 CANCEL = _step("cancel", OPEN_STATES, State.CANCELLED)
-EXPIRE = _step("expire", NOT_STARTED, State.CANCELLED)
 REDRIVE = _step("redrive", [State.DEAD_LETTER], State.QUEUED)
 REFETCH = _step("refetch", [State.DEAD_LETTER], State.FETCHING)
 DISCARD = _step("discard", [State.DEAD_LETTER], State.CANCELLED)
 RESCUE = _step("rescue", [State.RUNNING, State.FETCHING], None)
-TABLE = (PROMOTE, START, UPSTREAM_COMPLETED, SUCCEED, RETRY, BURY, CANCEL, EXPIRE, REDRIVE, REFETCH, DISCARD, RESCUE)
+TABLE = (PROMOTE, START, UPSTREAM_COMPLETED, SUCCEED, RETRY, BURY, CANCEL, REDRIVE, REFETCH, DISCARD, RESCUE)
 
 
 # --- verbs on a locked task -----------------------------------------------------------------------------------
@@ -66,7 +63,6 @@ def start(unit: UnitOfWork, task: Task, *, deadline: datetime, detail: str = "",
         attempt_count=task.attempt_count + 1,
         fetch_count=0,
         progress=0,
-        progress_note="",
         started_at=task.started_at or unit.now,
         deadline_at=deadline,
         **lease,
@@ -83,23 +79,14 @@ def upstream_completed(unit: UnitOfWork, task: Task, *, detail: str = "") -> boo
 
 def succeed(unit: UnitOfWork, task: Task, result: Any, *, detail: str = "") -> bool:
     """`detail` says what of the result had to be replaced."""
-    done = {"result": result, "progress": 100, "progress_note": "", "error_code": "", "error_text": ""}
+    done = {"result": result, "progress": 100, "error_code": "", "error_text": ""}
     return unit.move(task, SUCCEED, reason="result_accepted", detail=detail, **done)
 
 
-def fail(
-    unit: UnitOfWork,
-    task: Task,
-    *,
-    code: str,
-    text: str,
-    permanent: bool = False,
-    reason: str = "",
-    wait_seconds: float | None = None,
-) -> bool:
+def fail(unit: UnitOfWork, task: Task, *, code: str, text: str, permanent: bool = False, reason: str = "") -> bool:
     """An attempt came to nothing: another one later, a dead letter, or the end that somebody asked for meanwhile.
 
-    `reason` is our own word for the transition where `code` is the provider's. `wait_seconds`: where the run said when.
+    `reason` is our own word for the transition where `code` is the provider's.
     """
     reason = reason or code
     if task.cancel_requested_at is not None:
@@ -107,7 +94,7 @@ def fail(
     error = {"error_code": code[:60], "error_text": text[:2000]}
     if permanent or task.attempt_count >= task.attempt_limit:
         return unit.move(task, BURY, reason=reason, detail=text, **error)
-    wait = backoff.before_attempt(task.attempt_count) if wait_seconds is None else wait_seconds
+    wait = backoff.before_attempt(task.attempt_count)
     return unit.move(
         task,
         RETRY,
@@ -136,15 +123,14 @@ def not_started(unit: UnitOfWork, task: Task, *, code: str, text: str, wait_seco
 
 
 def not_answered(unit: UnitOfWork, task: Task, *, text: str, tries: int) -> bool:
-    """The `tries`-th start of this attempt that was given no clear answer, and is made again: it began nothing, as we
-    found by asking, or the kind's policy takes the risk.
+    """The `tries`-th start of this attempt that was given no clear answer, and began nothing, as we found by asking.
 
     As little charged as one that was refused, and not poison: whoever called is alive. Not for ever, because each such
     start may have cost something after all.
     """
     if tries >= MAX_UNANSWERED:
         words = f"{text} That happened {tries} times, so it is not started again by itself."
-        return fail(unit, task, code=UNANSWERED, text=words, permanent=True)
+        return fail(unit, task, code="start_unanswered", text=words, permanent=True)
     return not_started(
         unit, task, code="outcome_unknown", text=text, wait_seconds=backoff.before_attempt(min(tries, 100))
     )
@@ -172,52 +158,10 @@ def rescue(unit: UnitOfWork, task: Task, *, detail: str, back_to_retrying: bool 
     )
 
 
-def postponed(unit: UnitOfWork, task: Task, *, reason: str, detail: str, until: datetime) -> bool:
-    """A run that did not want to, or could not, go on now: due again at `until`, and the attempt is not charged."""
-    if task.cancel_requested_at is not None:
-        return _cancelled(unit, task, reason=reason, detail=detail)
-    charged = max(0, task.attempt_count - 1)
-    return unit.move(
-        task, RETRY, reason=reason, detail=detail, attempt_count=charged, next_attempt_at=until, rescue_count=0
-    )
-
-
-def stopped(unit: UnitOfWork, task: Task, *, reason: str, detail: str) -> bool:
-    """A run ended because somebody asked for it, or because it found that nobody wants it."""
-    return _cancelled(unit, task, reason=reason, detail=detail)
-
-
-def adopted(unit: UnitOfWork, task: Task, *, detail: str = "") -> bool:
+def adopted(unit: UnitOfWork, task: Task) -> bool:
     """The provider has the job of a start whose answer never came: it goes on, and the timeline says why."""
-    detail = detail or "The start call's answer never came; the provider was asked, and has the job."
+    detail = "The start call's answer never came; the provider was asked, and has the job."
     return unit.move(task, RESCUE, reason="adopted", detail=detail)
-
-
-def waits_for_answer(unit: UnitOfWork, task: Task, *, text: str) -> bool:
-    """Nobody can say whether its start began anything: it stays as it is until a callback or a person says more."""
-    if task.cancel_requested_at is not None:
-        return _cancelled(unit, task, reason=UNANSWERED, detail=text)
-    error = {"error_code": UNANSWERED, "error_text": text[:2000]}
-    return unit.move(task, RESCUE, reason=UNANSWERED, detail=text, **error)
-
-
-def start_again(unit: UnitOfWork, task: Task, *, text: str) -> bool:
-    """Somebody decided about a start that was never answered: a new one at once, or the end that was asked for."""
-    if task.cancel_requested_at is not None:
-        return _cancelled(unit, task, reason=UNANSWERED, detail=text)
-    unit.wake(wake.START)
-    return unit.move(
-        task,
-        RETRY,
-        reason="start_again",
-        detail=text,
-        attempt_count=max(0, task.attempt_count - 1),
-        next_attempt_at=unit.now,
-        progress=0,
-        rescue_count=0,
-        error_code="",
-        error_text="",
-    )
 
 
 def cancelled_by_provider(unit: UnitOfWork, task: Task, *, text: str) -> bool:
@@ -235,43 +179,15 @@ def _cancelled(unit: UnitOfWork, task: Task, *, reason: str, detail: str) -> boo
 # --- verbs that are transactions of their own -----------------------------------------------------------------
 
 
-def promote_due(now: datetime) -> int:
-    """Scheduled tasks whose time has come are queued, in parts until none is left; returns how many."""
-    return _in_parts(_promote_part, now)
-
-
-def expire_due(now: datetime) -> int:
-    """What has not been started by its `expires_at` is cancelled, in parts until none is left; returns how many."""
-    return _in_parts(_expire_part, now)
-
-
-def _in_parts(part: Callable[[datetime], int], now: datetime) -> int:
-    total = 0
-    while (moved := part(now)) > 0:
-        total += moved
-        if moved < CHUNK:
-            break
-    return total
-
-
-def _promote_part(now: datetime) -> int:
+def promote_due(now: datetime, limit: int = CHUNK) -> int:
+    """Scheduled tasks whose time has come are queued; returns how many."""
     due = Task.objects.filter(state=State.SCHEDULED, next_attempt_at__lte=now).order_by("next_attempt_at")
-    ids = list(due.values_list("pk", flat=True)[:CHUNK])
+    ids = list(due.values_list("pk", flat=True)[:limit])
     with UnitOfWork.opened(cause=Cause.SCHEDULE, now=now) as unit:
         for task in unit.lock(ids):
             unit.move(task, PROMOTE, reason="due")
-            unit.wake(_worker_of(task))
-    return len(unit.moves)
-
-
-def _expire_part(now: datetime) -> int:
-    late = Task.objects.filter(expires_at__lte=now, state__in=NOT_STARTED).order_by("expires_at")
-    ids = list(late.values_list("pk", flat=True)[:CHUNK])
-    with UnitOfWork.opened(cause=Cause.SCHEDULE, now=now) as unit:
-        for task in unit.lock(ids, expires_at__lte=now):
-            text = f"It was not started by {task.expires_at:%Y-%m-%d %H:%M:%S} UTC, when it expired."
-            unit.move(task, EXPIRE, reason="expired", detail=text, error_code="expired", error_text=text)
-    return len(unit.moves)
+            unit.wake(wake.START if task.kind in kinds.EXTERNAL else wake.RUN_INTERNAL)
+    return len(ids)
 
 
 def cancel(
@@ -289,7 +205,7 @@ def cancel(
                 answers[task.pk] = "cancelling"
                 if task.cancel_requested_at is None:
                     unit.amend(task, cancel_requested_at=unit.now)
-                    unit.wake(wake.CANCEL)
+                    unit.wake(wake.SWEEP)
             elif _cancelled(unit, task, reason="cancelled", detail=reason):
                 answers[task.pk] = "cancelled"
         _audited("cancel", [pk for pk, word in answers.items() if word != "refused"], actor, reason)
@@ -313,18 +229,16 @@ def redrive(
     """Dead letters get new attempts, as many as their kind allows now; their batches open again. Answers who moved.
 
     Where the job itself succeeded and only its result could not be had or used, the result is fetched again: a new job
-    would be paid for. One whose unique key another task has taken stays a dead letter (`uniqueness.holder`). An expiry
-    that was set for its first life does not end its second.
+    would be paid for.
     """
     moved = set()
     with UnitOfWork.opened(cause=cause, now=now or clock.now(), actor=actor) as unit:
-        tasks = uniqueness.may_hold(unit.lock(ids))
+        tasks = unit.lock(ids)
         finished = _finished_upstream(unit, tasks)
         limits = {name: kinds.policy_for(name).attempt_limit for name in {task.kind for task in tasks}}
         for task in tasks:
-            fresh: dict[str, Any] = {
+            fresh = {
                 "attempt_limit": min(task.attempt_count + limits[task.kind], SMALL_MOST),
-                "expires_at": None,
                 "redrive_count": min(task.redrive_count + 1, SMALL_MOST),
                 "rescue_count": 0,
                 "fetch_count": 0,
@@ -333,8 +247,6 @@ def redrive(
                 "next_attempt_at": unit.now,
             }
             step = REFETCH if task.pk in finished else REDRIVE
-            if (job := finished.get(task.pk)) is not None:  # where it lies, also for a row from before that was kept
-                fresh |= {"fetch_account": task.fetch_account or job.provider, "deadline_at": job.result_until}
             if unit.move(task, step, reason="redriven", detail=reason, **fresh):
                 moved.add(task.pk)
                 unit.wake(_worker_of(task))
@@ -342,16 +254,16 @@ def redrive(
     return moved
 
 
-def _finished_upstream(unit: UnitOfWork, tasks: Iterable[Task]) -> dict[int, ExternalJob]:
-    """The jobs of those whose result is still to be had, as far as we know."""
+def _finished_upstream(unit: UnitOfWork, tasks: Iterable[Task]) -> set[int]:
+    """Those whose result is still to be had, as far as we know."""
     asked = [task for task in tasks if task.state == State.DEAD_LETTER and task.error_code in REFETCHED]
-    return {pk: job for pk, job in unit.jobs_of(asked).items() if job.state == JobState.SUCCEEDED}
+    return {pk for pk, job in unit.jobs_of(asked).items() if job.state == JobState.SUCCEEDED}
 
 
 def _worker_of(task: Task) -> str:
     if task.state == State.FETCHING:
         return wake.FETCH
-    return wake.START if task.kind in kinds.external() else wake.RUN_INTERNAL
+    return wake.START if task.kind in kinds.EXTERNAL else wake.RUN_INTERNAL
 
 
 def discard(

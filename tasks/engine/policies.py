@@ -1,8 +1,7 @@
 """The switch of a kind: pause and resume, by admin and API alike.
 
-A pause is a person's and lasts until a person ends it. What holds a provider's account is the account's
-(`tasks.accounting`). Each verb is one transaction and a guarded UPDATE, and asked twice it changes nothing the second
-time. The app of a kind may be gone: its tasks are held all the same.
+A pause is a person's and lasts until a person ends it; a hold is ours and ends by itself (`tasks.engine.limits`). Each
+verb is one transaction and a guarded UPDATE, and asked twice it changes nothing the second time.
 """
 
 import structlog
@@ -25,9 +24,11 @@ def pause_kind(kind: str, *, actor: str, reason: str = "") -> bool:
 
 
 def resume_kind(kind: str, *, actor: str, reason: str = "") -> bool:
-    """Waiting tasks start at once. False where it was not paused."""
+    """Waiting tasks start at once; a hold ends too. False where nothing held it."""
+    held = Q(is_paused=True) | Q(held_until__gt=clock.now())
+    free = {"is_paused": False, "held_until": None, "hold_reason": "", "hold_text": "", "failure_count": 0}
     with transaction.atomic():
-        is_free = _switch(kind, Q(is_paused=True), "resume", actor, reason, is_paused=False)
+        is_free = _switch(kind, held, "resume", actor, reason, **free)
         if is_free:
             wake.after_commit(wake.START, wake.RUN_INTERNAL)
     return is_free
@@ -35,7 +36,7 @@ def resume_kind(kind: str, *, actor: str, reason: str = "") -> bool:
 
 def _switch(kind: str, condition: Q, verb: str, actor: str, reason: str, **changes: object) -> bool:
     """Raises UnknownKind."""
-    policy = KindPolicy.objects.filter(kind=kind).first() or kinds.policy_for(kinds.get(kind).name)
+    policy = kinds.policy_for(kinds.get(kind).name)
     with transaction.atomic():
         rows: QuerySet[KindPolicy] = KindPolicy.objects.filter(condition, pk=policy.pk)
         if not rows.update(**changes, updated_at=clock.now()):

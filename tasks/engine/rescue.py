@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 def expired_leases(now: datetime) -> int:
     """Tasks whose fetch or internal run was abandoned are due again; returns how many."""
     expired = Task.objects.filter(leased_until__lt=now)
-    abandoned = expired.filter(state=State.FETCHING) | expired.filter(state=State.RUNNING, kind__in=kinds.internal())
+    abandoned = expired.filter(state=State.FETCHING) | expired.filter(state=State.RUNNING, kind__in=kinds.INTERNAL)
     ids = list(abandoned.order_by("pk").values_list("pk", flat=True)[:LIMIT])
     if not ids:
         return 0

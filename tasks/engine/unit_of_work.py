@@ -4,9 +4,8 @@
         for task in unit.lock(ids):
             lifecycle.upstream_completed(unit, task)
 
-Locks are taken in one order everywhere: tasks by id, their external jobs by id, batches by id, follow-ups. A state
-column is written here and nowhere else, by an UPDATE that repeats the states it may come from and whose row count is
-checked.
+Locks are taken in one order everywhere: tasks by id, their external jobs by id, batches by id. A state column is
+written here and nowhere else, by an UPDATE that repeats the states it may come from and whose row count is checked.
 The event that announces a change, the transition that explains it and the batch's counters commit with it. Nothing
 in here may call a provider or the broker.
 """
@@ -22,7 +21,7 @@ from typing import Any
 from django.db import transaction
 
 from kernel.live_hints import touched
-from tasks.engine import batches, follow_ups, telling, wake
+from tasks.engine import batches, telling, wake
 from tasks.engine.writing import update_rows
 from tasks.models import ExternalJob, Task, Transition
 from tasks.states import FINAL_STATES, Cause, State
@@ -66,9 +65,8 @@ class UnitOfWork:
 
     @classmethod
     @contextmanager
-    def opened(cls, *, cause: Cause, now: datetime, actor: str = "", savepoint: bool = True) -> Iterator[UnitOfWork]:
-        """Without a `savepoint`, what breaks it breaks the caller's transaction with it."""
-        with transaction.atomic(savepoint=savepoint):
+    def opened(cls, *, cause: Cause, now: datetime, actor: str = "") -> Iterator[UnitOfWork]:
+        with transaction.atomic():
             unit = cls(cause=cause, now=now, actor=actor)
             yield unit
             unit._close()
@@ -127,10 +125,7 @@ class UnitOfWork:
         moves = list(self.moves.values())
         Transition.objects.bulk_create([self._transition(move) for move in moves], batch_size=1000)
         completed, waiting = batches.count([(move.task, move.before) for move in moves], self.now)
-        tasks = [move.task for move in moves if move.step.target]
-        if follow_ups.note(tasks, completed, self.now):
-            self._wakes.add(wake.FOLLOW_UP)
-        telling.tell(tasks, completed, cause=self.cause)
+        telling.tell([move.task for move in moves if move.step.target], completed, cause=self.cause)
         self._hint_and_wake(moves, waiting)
 
     def _write_tasks(self) -> None:

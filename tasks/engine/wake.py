@@ -6,10 +6,7 @@ A floor above is never named: it says itself, at start-up, which of its worker f
 from kernel.wakeups import after_commit, publish
 
 __all__ = [
-    "ADOPT",
-    "CANCEL",
     "FETCH",
-    "FOLLOW_UP",
     "RUN_INTERNAL",
     "START",
     "SWEEP",
@@ -21,11 +18,8 @@ __all__ = [
 
 START = "tasks.start"
 FETCH = "tasks.fetch"
-CANCEL = "tasks.cancel"
-ADOPT = "tasks.adopt"
 RUN_INTERNAL = "tasks.run_internal"
 SWEEP = "tasks.sweep"
-FOLLOW_UP = "tasks.follow_up"
 
 _on_job_ids: set[str] = set()
 

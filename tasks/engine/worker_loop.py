@@ -19,7 +19,6 @@ from tasks.engine import clock
 
 GATHER_SECONDS = 0.04  # what comes back together is settled together
 LOOK_SECONDS = 0.2
-PATIENCE_SECONDS = 1.0  # so long after the time is up calls may still land before they are left
 REFRESH_SECONDS = 5.0
 LINGER = timedelta(seconds=5)  # what falls due this soon is waited for; beyond, the sweep wakes us
 
@@ -30,8 +29,7 @@ log = structlog.get_logger(__name__)
 class Stream:
     """One stream of like calls. `claim(free, now)` takes due work, `call` does it, `settle(pairs, now)` writes it.
 
-    `next_due()` says when the stream will have work again, as far as the rows know. `more(work, outcome)` gives
-    work that goes on with what was just settled: a long answer, read part by part.
+    `next_due()` says when the stream will have work again, as far as the rows know.
     """
 
     name: str
@@ -39,7 +37,6 @@ class Stream:
     call: Callable[[Any], Any]
     settle: Callable[[list[tuple[Any, Any]], datetime], None]
     next_due: Callable[[], datetime | None] = lambda: None
-    more: Callable[[Any, Any], Any] = lambda work, outcome: None
     threads: int = 4
     depth: int = 4  # most in the air, waiting for a thread included
     in_air: dict[Future[Any], Any] = field(default_factory=dict)
@@ -53,22 +50,16 @@ class Stream:
         works = self.claim(free, clock.now())
         self.is_dry = not works
         for work in works:
-            self._send(work)
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(self.threads, thread_name_prefix=self.name)
+            self.in_air[self._executor.submit(self.call, work)] = work
 
-    def _send(self, work: Any) -> None:
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(self.threads, thread_name_prefix=self.name)
-        self.in_air[self._executor.submit(self.call, work)] = work
-
-    def land(self, done: set[Future[Any]], *, go_on: bool = True) -> int:
-        """Settle those of this stream, and go on with what has more."""
+    def land(self, done: set[Future[Any]]) -> int:
+        """Settle those of this stream."""
         pairs = [(self.in_air.pop(future), future.result()) for future in done if future in self.in_air]
         if pairs:
             self.is_dry = False
             self._settle(pairs)
-        for work in [self.more(*pair) for pair in pairs] if go_on else []:
-            if work is not None:
-                self._send(work)
         return len(pairs)
 
     def _settle(self, pairs: list[tuple[Any, Any]]) -> None:
@@ -94,16 +85,13 @@ def run_streams(
     seconds: float,
     should_stop: Callable[[], bool],
     nudged: Callable[[], bool] = lambda: False,
-    leaves: bool = False,
 ) -> int:
     """Run until nothing is due or falls due soon, or the time is up; what is in the air still lands. Returns calls.
 
     `nudged` tells that a wake-up came meanwhile: every stream then looks again, though a call of another one hangs.
-    `leaves`: when the time is up, calls that hang are left in the air, and their streams open: whoever calls hands
-    these in again, so that nobody's work stands still behind a call that hangs.
     """
     ends = time.monotonic() + seconds
-    calls, refresh_at, left = 0, 0.0, False
+    calls, refresh_at = 0, 0.0
     try:
         while True:
             if time.monotonic() >= refresh_at:
@@ -113,17 +101,13 @@ def run_streams(
             if is_open:
                 _fill(streams, look_again=nudged())
             flying = {future for stream in streams for future in stream.in_air}
-            if flying and leaves and not should_stop() and time.monotonic() > ends + PATIENCE_SECONDS:
-                left = True
-                return calls
             if flying:
-                calls += _land(streams, flying, go_on=not should_stop())
+                calls += _land(streams, flying)
             elif not (is_open and _linger(streams)):
                 return calls
     finally:
         for stream in streams:
-            if not (left and stream.in_air):
-                stream.close()
+            stream.close()
 
 
 def _refresh_connection() -> None:
@@ -139,11 +123,11 @@ def _fill(streams: Sequence[Stream], *, look_again: bool) -> None:
         stream.fill()
 
 
-def _land(streams: Sequence[Stream], flying: set[Future[Any]], *, go_on: bool) -> int:
+def _land(streams: Sequence[Stream], flying: set[Future[Any]]) -> int:
     done, still = wait(flying, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
     if done and still:
         done |= wait(still, timeout=GATHER_SECONDS).done
-    return sum(stream.land(done, go_on=go_on) for stream in streams)
+    return sum(stream.land(done) for stream in streams)
 
 
 def _linger(streams: Sequence[Stream]) -> bool:

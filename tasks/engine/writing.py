@@ -1,11 +1,9 @@
-"""Write rows as a set, whatever differs among them: one guarded UPDATE, one INSERT. SQL: the INSERT of rows alike."""
+"""Write changed rows back as a set: one guarded UPDATE for a group of rows, whatever differs among them."""
 
-import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from django.db import connection, models
+from django.db import models
 from django.db.models import Case, Expression, Value, When
 from django.db.models.functions import Cast
 
@@ -33,30 +31,3 @@ def _assignment(model: type[models.Model], rows: Sequence[models.Model], name: s
 def _value(value: Any, field: Any) -> Expression:
     # A None under a JSONField would be stored as JSON's null; SQL's NULL is meant.
     return Value(None) if value is None else Value(value, output_field=field)
-
-
-def insert_alike(sample: models.Model, rows: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Store a row for each of `rows`, which say what differs from `sample`, all of them of the same columns.
-
-    Returns their ids, rising in the order given. What differs goes over as one JSON document: ten thousand rows cost
-    one statement and no adaptation of a value, where an object each would cost more than the database itself.
-    """
-    columns, values, parameters = [], [], []
-    for field in type(sample)._meta.local_concrete_fields:
-        if field.primary_key or field.generated:
-            continue
-        columns.append(connection.ops.quote_name(str(field.column)))  # a name may be a word of SQL's
-        kind = re.sub(r"\(.*\)", "", str(field.db_type(connection)))  # with its length a cast would cut in silence
-        if field.attname in rows[0]:
-            arrow = "->" if isinstance(field, models.JSONField) else "->>"
-            values.append(f"(one.said {arrow} '{field.attname}')::{kind}")
-        else:
-            values.append(f"%s::{kind}")
-            parameters.append(field.get_db_prep_save(field.pre_save(sample, add=True), connection))
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"INSERT INTO {sample._meta.db_table} ({', '.join(columns)}) SELECT {', '.join(values)}"  # noqa: S608
-            " FROM jsonb_array_elements(%s::jsonb) WITH ORDINALITY AS one(said, place) ORDER BY one.place RETURNING id",
-            [*parameters, json.dumps(rows, ensure_ascii=False, separators=(",", ":"))],
-        )
-        return sorted(row[0] for row in cursor.fetchall())

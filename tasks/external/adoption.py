@@ -1,8 +1,7 @@
 """Starts whose answer never came: ask the provider by start token, then adopt the job or conclude there is none.
 
 A worker that died between the claim and the answer, a call that timed out after the provider had obeyed it: both leave
-a job row `submitting`. Starting again at once would do and pay the work twice. Where the provider cannot be asked,
-nothing is concluded from that: see `tasks.external.unanswered`.
+a job row `submitting`. Starting again at once would do and pay the work twice.
 """
 
 import uuid
@@ -12,22 +11,13 @@ from datetime import datetime, timedelta
 import structlog
 from django.db import InterfaceError, OperationalError, transaction
 
-from tasks import accounts
-from tasks.accounts import limits
+from tasks import providers
 from tasks.engine import lifecycle, wake
 from tasks.engine.unit_of_work import UnitOfWork
-from tasks.external import unanswered
 from tasks.external.starting import LEASE, settle_one
 from tasks.external.updates import apply_many
 from tasks.models import ExternalJob, Task
-from tasks.providers.base import (
-    ListedJob,
-    Provider,
-    ProviderDenied,
-    ProviderError,
-    ProviderThrottled,
-    StartedJob,
-)
+from tasks.providers.base import ListedJob, ProviderError, StartedJob
 from tasks.states import Cause, JobState
 
 LOOK_AGAIN = timedelta(seconds=10)
@@ -40,18 +30,12 @@ log = structlog.get_logger(__name__)
 def adopt(now: datetime, cause: Cause = Cause.POLL) -> dict[str, int]:
     """Settle due unanswered starts of every provider. Returns how many were adopted and how many never began."""
     numbers = {"adopted": 0, "never_began": 0}
-    unanswered.end_cancelled(now)
     names = ExternalJob.objects.filter(state=JobState.SUBMITTING, next_poll_at__lte=now)
     for name in list(names.order_by().values_list("provider", flat=True).distinct()):
-        provider = accounts.get(name)
         while jobs := _claim(name, now):
-            if provider is None or not provider.finds_references:
-                unanswered.conclude(jobs, now, cause)
-                continue
-            found = _look(provider, jobs, now)
+            found = _look(name, jobs)
             if found is None:
-                unanswered.conclude_late(jobs, now, cause)
-                break  # the provider is down, and nothing is concluded from that
+                break  # the provider is down: nothing changes, and nothing is concluded
             numbers["adopted"] += _adopt_found(name, found, now, cause)
             numbers["never_began"] += _count_missing(jobs, {job.reference for job in found}, now, cause)
             if len(jobs) < LIMIT:
@@ -71,16 +55,14 @@ def _claim(provider: str, now: datetime) -> list[ExternalJob]:
     return jobs
 
 
-def _look(provider: Provider, jobs: Sequence[ExternalJob], now: datetime) -> list[ListedJob] | None:
-    """What the provider knows of these starts; None where it did not say."""
-    if not limits.take_calls(provider.name, now, 1):
-        return None
+def _look(name: str, jobs: Sequence[ExternalJob]) -> list[ListedJob] | None:
+    provider = providers.get(name)
+    if provider is None or not provider.finds_references:
+        return [] if provider else None
     try:
         return provider.list_jobs(references=[str(job.start_token) for job in jobs])
     except ProviderError as error:
-        log.warning("orphans_not_looked_for", provider=provider.name, jobs=len(jobs), error=error.code)
-        if isinstance(error, ProviderDenied | ProviderThrottled):
-            limits.hold(provider.name, error, now)
+        log.warning("orphans_not_looked_for", provider=name, jobs=len(jobs), error=error.code)
         return None
 
 
@@ -157,13 +139,19 @@ def _count_missing(jobs: Sequence[ExternalJob], found: set[str], now: datetime, 
             unit.job(job, poll_misses=job.poll_misses + 1)
             if job.poll_misses < LOOKS or now < job.created_at + LEASE:
                 continue
-            unanswered.made_again(unit, tasks[job.task_id], job, _never_began(tasks[job.task_id]))
+            unit.job(job, state=JobState.LOST, finished_at=now, finished_by=cause.value, next_poll_at=None)
+            _never_began(unit, tasks[job.task_id], job)
+            unit.wake(wake.START)
             never_began += 1
     return never_began
 
 
-def _never_began(task: Task) -> str:
+def _never_began(unit: UnitOfWork, task: Task, job: ExternalJob) -> None:
     """A call that was answered, though not clearly, was made by somebody who lives; one that was not, perhaps not."""
     if task.lease_token is None:
-        return "The provider knows no job with this start token, so it is started again."
-    return "The start call never reached the provider: it knows no job with this start token."
+        lost = ExternalJob.objects.filter(task_id=task.pk, attempt=job.attempt, state=JobState.LOST).exclude(pk=job.pk)
+        text = f"{job.error_text} The provider knows no job with this start token, so it is started again."
+        lifecycle.not_answered(unit, task, text=text.strip(), tries=lost.count() + 1)
+        return
+    detail = "The start call never reached the provider: it knows no job with this start token."
+    lifecycle.rescue(unit, task, detail=detail, back_to_retrying=True)

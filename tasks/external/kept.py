@@ -1,17 +1,13 @@
 """The bytes of results that could not be used as they came, kept beside the external job, for the operator.
 
-What is written here is untrusted; it is shown as text only to those who may see payloads. A callback that brings its
-job's result lies here as well until the result is fetched from it, for adapters that take results so.
+What is written here is untrusted and never parsed again; it is shown as text only to those who may see payloads.
 """
-
-from collections.abc import Iterable
 
 from kernel.network.http import MAX_BODY_BYTES
 from tasks.models import ExternalJob, KeptAnswer
 
 KEPT_BYTES = MAX_BODY_BYTES  # all that the guarded client reads, so that a paid result is kept whole
 NOTE_LENGTH = 2000
-BROUGHT = "The callback that brought the result."
 
 
 def keep(job: ExternalJob, raw: bytes | None, note: str) -> None:
@@ -24,12 +20,6 @@ def keep(job: ExternalJob, raw: bytes | None, note: str) -> None:
     part = raw[:KEPT_BYTES]
     values = {"body": part, "body_bytes": len(raw), "is_cut": len(part) < len(raw), "note": note[:NOTE_LENGTH]}
     KeptAnswer.objects.update_or_create(job=job, defaults=values)
-
-
-def brought(jobs: Iterable[ExternalJob]) -> dict[int, bytes]:
-    """The callbacks that brought these jobs' results, by the job's key. One query."""
-    rows = KeptAnswer.objects.filter(job__in=[job.pk for job in jobs], note__startswith=BROUGHT)
-    return {job: bytes(body) for job, body in rows.values_list("job_id", "body")}
 
 
 def drop(job: ExternalJob) -> None:

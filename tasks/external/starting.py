@@ -16,11 +16,10 @@ import structlog
 from django.conf import settings
 
 from kernel import correlation
-from tasks import accounts, kinds
-from tasks.accounts import limits as account_limits
-from tasks.engine import due, faults, lifecycle, limits, wake
+from tasks import kinds, providers
+from tasks.engine import lifecycle, limits, wake
 from tasks.engine.unit_of_work import UnitOfWork
-from tasks.models import ExternalJob, KindPolicy, ProviderAccount, Task
+from tasks.models import ExternalJob, KindPolicy, Task
 from tasks.providers.base import (
     BadAnswer,
     NewJob,
@@ -38,7 +37,6 @@ LEASE = timedelta(seconds=90)  # well above the longest call, with its repeats f
 CALL_BUDGET_SECONDS = 45.0
 FIRST_LOOK = timedelta(seconds=30)  # when an unanswered start is looked for; above one call's deadline
 FIRST_POLL = timedelta(seconds=30)
-REFERENCE = "ref"  # the callback URL's parameter that carries a start's own token
 AFTER_UNKNOWN = timedelta(seconds=3)
 
 log = structlog.get_logger(__name__)
@@ -50,23 +48,18 @@ class Start:
     """One start call: a single task's, or those of several tasks of one batch."""
 
     kind: str
-    provider: Provider
+    provider: str
     jobs: tuple[NewJob, ...]
     task_ids: tuple[int, ...]
     call: ProviderCall
     as_batch: bool
-    begun_at: datetime
 
 
-def callback_url(kind: str, provider: str, reference: str = "") -> str:
-    """Where the provider calls back; empty without PUBLIC_BASE_URL, and then the poll finishes everything.
-
-    With the start's own reference where each job has an address of its own: a callback then says whose start it was.
-    """
+def callback_url(kind: str, provider: str) -> str:
+    """Where the provider calls back; empty without PUBLIC_BASE_URL, and then the poll finishes everything."""
     if not settings.PUBLIC_BASE_URL:
         return ""
-    address = f"{settings.PUBLIC_BASE_URL}/webhooks/{kind.replace('_', '-')}/{provider.replace('_', '-')}/"
-    return f"{address}?{REFERENCE}={reference}" if reference else address
+    return f"{settings.PUBLIC_BASE_URL}/webhooks/{kind.replace('_', '-')}/{provider.replace('_', '-')}/"
 
 
 def claim(kind: str, calls: int, now: datetime) -> list[Start]:
@@ -74,21 +67,21 @@ def claim(kind: str, calls: int, now: datetime) -> list[Start]:
     kinds.policy_for(kind)  # made, where this is the first task of its kind
     with UnitOfWork.opened(cause=Cause.WORKER, now=now) as unit:
         policy = limits.locked_policy(kind)
-        account = account_limits.locked(accounts.name_for(policy)) if policy else None
-        provider = accounts.provider_of(account) if account else None
-        if policy is None or account is None or provider is None or not provider.does(kind):
+        provider = kinds.provider_for(policy) if policy else None
+        if policy is None or provider is None or calls < 1:
             return []
-        calls = account_limits.calls_left(account, now, calls)
         size = max(1, min(policy.batch_size, provider.max_batch))
-        room = account_limits.room(account, now, min(limits.room(policy, now), size * calls))
-        groups = _groups(due.take(policy, room, now), size)[:calls] if room else []
+        room = min(limits.room(policy, now), size * calls)
+        groups = _groups(_due(kind, room, now), size)[:calls] if room else []
         starts = [_begin(unit, policy, provider, group, size > 1) for group in groups]
-        begun = sum(len(start.jobs) for start in starts)
-        limits.spend(policy, [task for group in groups for task in group], now)
-        account_limits.spend(account, now, starts=begun, calls=len(starts))
-    if starts:
-        faults.reached("start.claimed")
+        limits.spend(policy, sum(len(start.jobs) for start in starts), now)
     return starts
+
+
+def _due(kind: str, room: int, now: datetime) -> list[Task]:
+    rows = Task.objects.select_for_update(no_key=True, skip_locked=True, of=("self",))
+    due = rows.filter(kind=kind, state__in=[State.QUEUED, State.RETRYING], next_attempt_at__lte=now)
+    return list(due.defer("result").order_by("next_attempt_at", "pk")[:room])
 
 
 def next_due(kind: str) -> datetime | None:
@@ -100,8 +93,7 @@ def next_due(kind: str) -> datetime | None:
         return None
     if limits.is_full(policy):
         return None
-    held = ProviderAccount.objects.filter(name=accounts.name_for(policy)).values_list("held_until", flat=True).first()
-    return max(first, held) if held is not None else first
+    return max(moment for moment in (first, policy.held_until) if moment is not None)
 
 
 def _groups(tasks: Sequence[Task], size: int) -> list[list[Task]]:
@@ -117,7 +109,7 @@ def _groups(tasks: Sequence[Task], size: int) -> list[list[Task]]:
 def _begin(unit: UnitOfWork, policy: KindPolicy, provider: Provider, group: list[Task], can_batch: bool) -> Start:
     lease = {"lease_token": uuid.uuid4(), "leased_until": unit.now + LEASE}
     deadline = policy.attempt_deadline(unit.now)
-    jobs, options = [], {**provider.account.options, **policy.options}
+    jobs = []
     for task in group:
         token = uuid.uuid4()
         lifecycle.start(unit, task, deadline=deadline, detail=f"At {provider.name}.", **lease)
@@ -125,24 +117,19 @@ def _begin(unit: UnitOfWork, policy: KindPolicy, provider: Provider, group: list
             ExternalJob(
                 task=task,
                 provider=provider.name,
-                options=options,
                 attempt=task.attempt_count,
                 start_token=token,
                 next_poll_at=unit.now + FIRST_LOOK,
             )
         )
         jobs.append(NewJob(str(token), task.input))
-    reference = jobs[0].reference if provider.carries_reference and len(jobs) == 1 else ""
     return Start(
         kind=policy.kind,
-        provider=provider,
+        provider=provider.name,
         jobs=tuple(jobs),
         task_ids=tuple(task.pk for task in group),
-        call=ProviderCall(
-            callback_url(policy.kind, provider.name, reference), group[0].correlation_id, options=options
-        ),
+        call=ProviderCall(callback_url(policy.kind, provider.name), group[0].correlation_id),
         as_batch=can_batch and group[0].batch_id is not None,
-        begun_at=unit.now,
     )
 
 
@@ -151,15 +138,15 @@ def _begin(unit: UnitOfWork, policy: KindPolicy, provider: Provider, group: list
 
 def call(start: Start) -> dict[str, StartOutcome]:
     """Carry a start out; answers for each reference what came of it. Never raises."""
-    provider = start.provider
+    provider = providers.get(start.provider)
     with correlation.bind(start.call.correlation_id):
-        faults.reached("start.before_call")
+        if provider is None:
+            gone = ProviderUnavailable(f"The provider {start.provider} is not configured any more.")
+            return {job.reference: gone for job in start.jobs}
+        ends = time.monotonic() + CALL_BUDGET_SECONDS
         if start.as_batch:
-            said = _as_batch(provider, start, start.jobs, time.monotonic() + CALL_BUDGET_SECONDS)
-        else:
-            said = {job.reference: _one(provider, start, job) for job in start.jobs}
-        faults.reached("start.after_call")
-    return said
+            return _as_batch(provider, start, start.jobs, ends)
+        return {job.reference: _one(provider, start, job) for job in start.jobs}
 
 
 def _as_batch(provider: Provider, start: Start, jobs: Sequence[NewJob], ends: float) -> dict[str, StartOutcome]:
@@ -202,19 +189,17 @@ def _answered(make):  # type: ignore[no-untyped-def]
 
 def settle(start: Start, outcomes: dict[str, StartOutcome], now: datetime) -> None:
     """Write what came of a start call."""
-    faults.reached("start.before_settle")
     failures = _failures(outcomes)
-    outcomes = _each_its_own(start.provider.name, outcomes)
-    wait = account_limits.hold(start.provider.name, failures[0], now) if failures else 0.0
+    outcomes = _each_its_own(start.provider, outcomes)
+    wait = limits.hold(start.kind, failures[0], now) if failures else 0.0
     with UnitOfWork.opened(cause=Cause.WORKER, now=now) as unit:
         tasks = {task.pk: task for task in unit.lock(start.task_ids)}
         jobs = ExternalJob.objects.select_for_update(no_key=True, of=("self",)).filter(start_token__in=list(outcomes))
         for job in jobs.order_by("pk"):
             settle_one(unit, tasks[job.task_id], job, outcomes[str(job.start_token)], wait)
         unit.wake(*wake.jobs_named())
-        faults.reached("start.in_settle")
     if not failures:
-        account_limits.release(start.provider.name, start.begun_at)
+        limits.release(start.kind)
     _report(start, outcomes)
 
 
@@ -236,7 +221,7 @@ def _each_its_own(provider: str, outcomes: dict[str, StartOutcome]) -> dict[str,
 
 
 def _failures(outcomes: dict[str, StartOutcome]) -> list[ProviderError]:
-    """Why the account has to wait: the provider could not take the call, or nobody can say whether it did.
+    """Why the kind has to wait: the provider could not take the call, or nobody can say whether it did.
 
     One start of many without an answer holds nobody up: the others show that the provider takes work.
     """
@@ -250,8 +235,6 @@ def settle_one(unit: UnitOfWork, task: Task, job: ExternalJob, outcome: StartOut
     if job.state != JobState.SUBMITTING:
         if isinstance(outcome, StartedJob) and not job.job_id:  # given up as lost meanwhile; now we know its name
             unit.job(job, job_id=outcome.job_id, item_key=outcome.item_key, provider_batch_id=outcome.batch_id)
-        elif isinstance(outcome, StartedJob) and outcome.job_id != job.job_id:
-            log.warning("start_has_two_jobs", external_job=job.pk, provider=job.provider)
         return
     if isinstance(outcome, StartedJob):
         unit.job(
@@ -263,11 +246,8 @@ def settle_one(unit: UnitOfWork, task: Task, job: ExternalJob, outcome: StartOut
             submitted_at=unit.now,
             next_poll_at=unit.now + FIRST_POLL,
             poll_misses=0,
-            unanswered_at=None,
         )
         unit.amend(task, lease_token=None, leased_until=None, rescue_count=0, error_code="", error_text="")
-        if task.deadline_at is not None and task.deadline_at <= unit.now:  # named late: its time begins anew
-            unit.amend(task, deadline_at=unit.now + (task.deadline_at - job.created_at))
     elif isinstance(outcome, OutcomeUnknown):
         unit.job(job, next_poll_at=unit.now + AFTER_UNKNOWN, error_text=outcome.detail)
         # Without its lease: the caller is alive and has said what it knows, so this will be no rescue.
@@ -288,4 +268,4 @@ def _report(start: Start, outcomes: dict[str, StartOutcome]) -> None:
         word = "started" if isinstance(outcome, StartedJob) else outcome.code
         words[word] = words.get(word, 0) + 1
     with correlation.bind(start.call.correlation_id):
-        log.info("start_call_settled", kind=start.kind, provider=start.provider.name, **words)
+        log.info("start_call_settled", kind=start.kind, provider=start.provider, **words)

@@ -11,7 +11,6 @@ from typing import Any
 
 from tasks.engine import clock, lifecycle
 from tasks.engine.unit_of_work import UnitOfWork
-from tasks.external import items, kept, references
 from tasks.models import ExternalJob, Task
 from tasks.providers.base import ProviderUpdate
 from tasks.states import Cause, JobState, JobStatus, Reason, State
@@ -36,24 +35,16 @@ def apply(update: ProviderUpdate, *, provider: str, cause: Cause, now: datetime 
 
 
 def apply_many(
-    updates: Sequence[ProviderUpdate],
-    *,
-    provider: str,
-    cause: Cause,
-    now: datetime | None = None,
-    savepoint: bool = True,
+    updates: Sequence[ProviderUpdate], *, provider: str, cause: Cause, now: datetime | None = None
 ) -> list[Applied]:
     """Apply all updates of one payload, set by set, each set in one transaction. Answers in the order given.
 
-    Must not run inside a caller's transaction that has locked tasks or batches. In one that goes as a whole or not at
-    all, `savepoint=False` saves two statements a set.
+    Must not run inside a caller's transaction that has locked tasks or batches.
     """
     moment = now or clock.now()
-    updates, apart = references.take_up(updates, provider, cause, moment)
-    answers = {index: _kept_apart(updates[index], reason) for index, reason in apart.items()}
     # An entry without a job id belongs to nobody; an empty one would be found in every job that is being submitted.
-    nameless = [index for index, update in enumerate(updates) if not update.job_id and index not in apart]
-    answers |= {index: Applied(IGNORED, Reason.UNREADABLE_ENTRY.value) for index in nameless}
+    nameless = [index for index, update in enumerate(updates) if not update.job_id]
+    answers = {index: Applied(IGNORED, Reason.UNREADABLE_ENTRY.value) for index in nameless}
     waiting = [index for index in range(len(updates)) if index not in answers]
     while waiting:  # a job named twice in one payload is judged twice, one after the other
         this_round: dict[tuple[str, str], int] = {}
@@ -63,24 +54,18 @@ def apply_many(
             if this_round.setdefault(key, index) != index:
                 later.append(index)
         part = [updates[index] for index in this_round.values()]
-        answers.update(zip(this_round.values(), _apply_set(part, provider, cause, moment, savepoint), strict=True))
+        answers.update(zip(this_round.values(), _apply_set(part, provider, cause, moment), strict=True))
         waiting = later
     return [answers[index] for index in range(len(updates))]
 
 
-def _kept_apart(update: ProviderUpdate, reason: Reason) -> Applied:
-    return Applied(ACCEPTED if reason == Reason.PARKED else IGNORED, reason.value, None, update.job_id)
-
-
-def _apply_set(
-    updates: Sequence[ProviderUpdate], provider: str, cause: Cause, now: datetime, savepoint: bool
-) -> list[Applied]:
+def _apply_set(updates: Sequence[ProviderUpdate], provider: str, cause: Cause, now: datetime) -> list[Applied]:
     """Updates of different jobs, in one transaction."""
     rows = ExternalJob.objects.filter(provider=provider, job_id__in=[update.job_id for update in updates])
     task_of = {(job_id, item): task_id for job_id, item, task_id in rows.values_list("job_id", "item_key", "task_id")}
     stranger: Applied | None = None
     answers = []
-    with UnitOfWork.opened(cause=cause, now=now, savepoint=savepoint) as unit:
+    with UnitOfWork.opened(cause=cause, now=now) as unit:
         tasks = {task.pk: task for task in unit.lock(task_of.values())} if task_of else {}
         newest = unit.jobs_of(tasks.values())
         for update in updates:
@@ -93,8 +78,6 @@ def _apply_set(
             else:
                 stranger = stranger or _stranger(provider)
                 answers.append(Applied(stranger.status, stranger.reason, None, update.job_id))
-        fetching = [pk for pk, move in unit.moves.items() if move.task.state == State.FETCHING]
-        items.say_where_results_lie(unit, [newest[pk] for pk in fetching], provider)
     return answers
 
 
@@ -164,7 +147,6 @@ def _ended(unit: UnitOfWork, job: ExternalJob, update: ProviderUpdate, state: Jo
         finished_at=unit.now,
         next_poll_at=None,
         error_text=update.error_text,
-        ended_at=update.happened_at,
     )
     if update.happened_at is None:
         return f"Noticed by {unit.cause.value}."
@@ -174,8 +156,6 @@ def _ended(unit: UnitOfWork, job: ExternalJob, update: ProviderUpdate, state: Jo
 
 def _completed(unit: UnitOfWork, task: Task, job: ExternalJob, update: ProviderUpdate) -> tuple[str, str | None]:
     detail = _ended(unit, job, update, JobState.SUCCEEDED)
-    if update.brought is not None:
-        kept.keep(job, update.brought, kept.BROUGHT)
     lifecycle.upstream_completed(unit, task, detail=detail)
     return ACCEPTED, None
 
@@ -183,14 +163,7 @@ def _completed(unit: UnitOfWork, task: Task, job: ExternalJob, update: ProviderU
 def _failed(unit: UnitOfWork, task: Task, job: ExternalJob, update: ProviderUpdate) -> tuple[str, str | None]:
     _ended(unit, job, update, JobState.FAILED)
     text = update.error_text or "The provider says that the job failed, and not why."
-    lifecycle.fail(
-        unit,
-        task,
-        code=update.error_code or "failed_upstream",
-        text=text,
-        reason="failed_upstream",
-        permanent=update.is_permanent,
-    )
+    lifecycle.fail(unit, task, code=update.error_code or "failed_upstream", text=text, reason="failed_upstream")
     return APPLIED, None
 
 

@@ -1,14 +1,12 @@
 """Deterministic rules that a result must pass before a task may succeed. Pure.
 
-Work that a language model or a far-away actor did is checked here and nowhere else. A check answers what is wrong, in
-words, or an empty string; the rules of a kind are asked in their order, and a later one relies on the earlier.
+Work that a language model or a far-away actor did is checked here and nowhere else. A rule answers what is wrong, in
+words, or an empty string.
 """
 
 import re
 from collections.abc import Mapping
 from typing import Any
-
-from tasks.kinds.registry import ResultRule
 
 # Left-over template fields: {{name}}, ${name}, <% name %>; and {name}, $name, %name%, [Name] of the usual words. The
 # text is a stranger's: no pattern may look at a character again and again, so pairs are looked for and not matched.
@@ -26,70 +24,33 @@ def _number(value: Any, low: float, high: float) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
 
 
-def _is_a_list_of_places(_given: Mapping[str, Any], result: Any) -> str:
+def map_search(given: Mapping[str, Any], result: Any) -> str:
     places = result.get("places") if isinstance(result, Mapping) else None
-    return "" if isinstance(places, list) else "The result has no list of places."
-
-
-def _no_more_than_asked(given: Mapping[str, Any], result: Any) -> str:
-    found, most = len(result["places"]), given.get("limit", 10)
-    return f"The result has {found} places, more than the {most} that were asked for." if found > most else ""
-
-
-def _every_place_has_a_name(_given: Mapping[str, Any], result: Any) -> str:
-    for index, place in enumerate(result["places"]):
+    if not isinstance(places, list):
+        return "The result has no list of places."
+    if len(places) > given.get("limit", 10):
+        return f"The result has {len(places)} places, more than the {given.get('limit', 10)} that were asked for."
+    for index, place in enumerate(places):
         if not isinstance(place, Mapping) or not isinstance(place.get("name"), str) or not place["name"].strip():
             return f"Place {index} has no name."
-    return ""
-
-
-def _every_place_is_on_earth(_given: Mapping[str, Any], result: Any) -> str:
-    for index, place in enumerate(result["places"]):
         if not _number(place.get("lat"), -90, 90) or not _number(place.get("lon"), -180, 180):
             return f"Place {index} has no position on Earth."
     return ""
 
 
-MAP_SEARCH = (
-    ResultRule("is_a_list_of_places", _is_a_list_of_places),
-    ResultRule("no_more_than_asked", _no_more_than_asked),
-    ResultRule("every_place_has_a_name", _every_place_has_a_name),
-    ResultRule("every_place_is_on_earth", _every_place_is_on_earth),
-)
-
-
-def _has_subject_and_body(_given: Mapping[str, Any], result: Any) -> str:
+def email_generation(given: Mapping[str, Any], result: Any) -> str:
     if not isinstance(result, Mapping):
         return "The result is not an e-mail."
     for field in ("subject", "body"):
         value = result.get(field)
         if not isinstance(value, str) or not value.strip():
             return f"The e-mail has no {field}."
-    return ""
-
-
-def _subject_is_one_line(_given: Mapping[str, Any], result: Any) -> str:
     if "\n" in result["subject"] or len(result["subject"]) > MAX_SUBJECT:
         return f"The subject is not one line of at most {MAX_SUBJECT} characters."
-    return ""
-
-
-def _body_is_not_too_long(_given: Mapping[str, Any], result: Any) -> str:
-    length = len(result["body"])
-    return f"The body has {length} characters, more than {MAX_BODY}." if length > MAX_BODY else ""
-
-
-def _no_field_is_left_over(given: Mapping[str, Any], result: Any) -> str:
+    if len(result["body"]) > MAX_BODY:
+        return f"The body has {len(result['body'])} characters, more than {MAX_BODY}."
     left_over = _placeholder(_without_own_words(result["subject"] + "\n" + result["body"], given))
     return f"The e-mail holds an unfilled placeholder: {left_over[:40]}" if left_over else ""
-
-
-EMAIL_GENERATION = (
-    ResultRule("has_subject_and_body", _has_subject_and_body),
-    ResultRule("subject_is_one_line", _subject_is_one_line),
-    ResultRule("body_is_not_too_long", _body_is_not_too_long),
-    ResultRule("no_field_is_left_over", _no_field_is_left_over),
-)
 
 
 def _placeholder(text: str) -> str:
@@ -111,17 +72,11 @@ def _without_own_words(text: str, given: Mapping[str, Any]) -> str:
     return text
 
 
-def _score_is_from_0_to_100(_given: Mapping[str, Any], result: Any) -> str:
+def scoring(given: Mapping[str, Any], result: Any) -> str:
     if not isinstance(result, Mapping) or not _number(result.get("score"), 0, 100):
         return "The result has no score from 0 to 100."
     return ""
 
 
-SCORING = (ResultRule("score_is_from_0_to_100", _score_is_from_0_to_100),)
-
-
-def _has_counts(_given: Mapping[str, Any], result: Any) -> str:
+def report(given: Mapping[str, Any], result: Any) -> str:
     return "" if isinstance(result, Mapping) and "counts" in result else "The report has no counts."
-
-
-BATCH_REPORT = (ResultRule("has_counts", _has_counts),)

@@ -1,20 +1,24 @@
-"""The adapters of job providers; `base` is the port that each fills. Which accounts there are: `tasks.accounts`."""
+"""Which job providers this installation can use, by name. An adapter is a folder here; see `base` for the port."""
 
-from tasks.providers import anthropic, apify, fal, http, openai, outscraper, replicate, sandbox
+from django.conf import settings
+
 from tasks.providers.base import Provider
-from tasks.providers.registry import adapter, adapters, discover, register
+from tasks.providers.sandbox import SandboxProvider
 
-__all__ = ["Provider", "adapter", "adapters", "discover", "register"]
 
-for _adapter in (
-    sandbox.SandboxProvider,
-    apify.ApifyProvider,
-    outscraper.OutscraperProvider,
-    replicate.ReplicateProvider,
-    openai.OpenAIResponses,
-    openai.OpenAIBatches,
-    anthropic.AnthropicBatches,
-    fal.Fal,
-    http.HttpProvider,
-):
-    register(_adapter)
+def get(name: str) -> Provider | None:
+    """The adapter called `name`, or None where it is unknown or not configured."""
+    return available().get(name)
+
+
+def available() -> dict[str, Provider]:
+    """Every provider that is configured. The sandbox is one in demo and test only: production refuses its settings."""
+    found: dict[str, Provider] = {}
+    if settings.SANDBOX_PROVIDER_URL and not settings.PRODUCTION:
+        found[SandboxProvider.name] = SandboxProvider.from_settings()
+    return found
+
+
+def default_name() -> str:
+    """Where a kind's work goes that names no provider; empty where there is none."""
+    return next(iter(available()), "")

@@ -15,7 +15,6 @@ from kernel.network.retry_after import seconds_to_wait
 from tasks.providers.base import (
     AnswerTooLarge,
     Gone,
-    NoAnswer,
     NotThere,
     OutcomeUnknown,
     ProviderDenied,
@@ -118,10 +117,10 @@ def error_for(
 def failed(error: CallFailed, call: Call) -> ProviderError:
     """The typed error of a call without a usable answer. Only a start that may have been sent is unknown."""
     if call == Call.START:
-        return (OutcomeUnknown if error.maybe_sent else NoAnswer)(error.detail)
+        return (OutcomeUnknown if error.maybe_sent else ProviderUnavailable)(error.detail)
     if isinstance(error, BodyTooLarge):
         return AnswerTooLarge(error.detail)
-    return NoAnswer(error.detail)
+    return ProviderUnavailable(error.detail)
 
 
 def table() -> list[tuple[str, dict[Call, Meaning]]]:

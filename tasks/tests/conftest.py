@@ -1,32 +1,24 @@
 """Fixtures: the real sandbox process behind the real adapter, and rows in any state."""
 
-import atexit
-import functools
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 import requests
-from django.conf import settings
 
 from kernel.network.openings import parse_openings
 from tasks.engine import clock
 from tasks.models import Batch, ExternalJob, Task
-from tasks.providers.base import Account, NewJob, ProviderCall
+from tasks.providers.base import NewJob, ProviderCall
 from tasks.providers.sandbox import SandboxProvider
 from tasks.states import FINAL_STATES, JobState, State
 
 KEY = "sk_tests"
 SECRET = "whsec_dGVzdHMtb25seS10ZXN0cy1vbmx5LXRlc3RzLW9ubHk="
-
-
-def account(url: str, key: str = KEY) -> Account:
-    """The sandbox's, as the adapter is made with."""
-    return Account("sandbox", url, key, (SECRET,), networks=parse_openings("127.0.0.0/8"))
 
 
 class Sandbox:
@@ -46,22 +38,16 @@ class Sandbox:
         self.faults(min_ms=0, max_ms=20)
 
 
-@functools.cache
-def _running() -> Sandbox:
-    """One for all folders that take this fixture in: each would start its own otherwise."""
+@pytest.fixture(scope="session")
+def sandbox_process() -> Iterator[Sandbox]:
     env = {**os.environ, "SANDBOX_PROVIDER_KEY": KEY, "SANDBOX_WEBHOOK_SECRET": SECRET}
     command = [sys.executable, "-m", "sandbox", "--provider-only", "--provider-port", "0"]
-    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
-    atexit.register(process.terminate)
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    url = next(word.removeprefix("provider=") for word in line.split() if word.startswith("provider="))
-    return Sandbox(url)
-
-
-@pytest.fixture(scope="session")
-def sandbox_process() -> Sandbox:
-    return _running()
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        url = next(word.removeprefix("provider=") for word in line.split() if word.startswith("provider="))
+        yield Sandbox(url)
+        process.terminate()
 
 
 @pytest.fixture
@@ -107,7 +93,6 @@ def make_task(now: datetime) -> MakeTask:
             "state": state,
             "finished_at": now if state in FINAL_STATES else None,
             "attempt_count": 0 if state in (State.QUEUED, State.SCHEDULED) else 1,
-            "fetch_account": "sandbox" if state == State.FETCHING else "",
             "deadline_at": now + timedelta(hours=1) if state == State.RUNNING else None,
         }
         task = Task.objects.create(**{**values, **fields})
@@ -154,5 +139,5 @@ def make_batch(now: datetime, make_task: MakeTask) -> Callable[..., Batch]:
 
 def start_elsewhere(reference: str, name: str = "Bar") -> str:
     """Start a job at the sandbox behind our back, as a call would whose answer was lost; returns its id."""
-    provider = SandboxProvider(account(settings.SANDBOX_PROVIDER_URL))
+    provider = SandboxProvider.from_settings()
     return provider.start("scoring", NewJob(reference, {"business": {"name": name}}), ProviderCall()).job_id

@@ -4,9 +4,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from tasks import kinds, workers
-from tasks.engine import clock, execution
-from tasks.engine.performing import perform
+from tasks import workers
+from tasks.engine import clock
 from tasks.engine.worker_loop import run_streams
 from tasks.external.reconcile import reconcile
 from tasks.models import Batch, Task, Transition
@@ -23,21 +22,6 @@ def fetch_due(seconds: float = 10) -> int:
 
 def cancel_due(seconds: float = 5) -> int:
     return run_streams(workers.cancel_streams(), seconds=seconds, should_stop=lambda: False)
-
-
-def run_due() -> int:
-    """Run what is due of the internal kinds, here and now instead of in a child; returns how many."""
-    count = 0
-    for kind in kinds.internal():
-        while claimed := execution.claim(kind, 100, clock.now()).tasks:
-            execution.settle({run_key(task): perform(task) for task in claimed}, clock.now())
-            count += len(claimed)
-    return count
-
-
-def run_key(task: Task) -> execution.RunKey:
-    assert task.lease_token is not None
-    return task.pk, task.lease_token
 
 
 def until_true(condition: Callable[[], bool], seconds: float = 30) -> None:

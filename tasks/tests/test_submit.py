@@ -62,8 +62,8 @@ def test_at_most_a_hundred_errors_are_told() -> None:
 @pytest.mark.parametrize("number", [2, 1500])
 def test_a_batch_costs_the_same_queries_whatever_its_size(django_assert_num_queries: Any, number: int) -> None:
     submit("map_search", SEARCH, caller="t")  # makes the policy
-    # policy; accounts; savepoint; batch; tasks; transitions; release
-    with django_assert_num_queries(7):
+    # policy; savepoint; batch; tasks; transitions; release
+    with django_assert_num_queries(6):
         batch = submit_batch("map_search", [{"input": SEARCH}] * number, caller="t")
     assert batch.counts == {"queued": number} and Transition.objects.filter(batch=batch).count() == number
     drive.assert_counted()

@@ -39,8 +39,7 @@ NO_CALLS = {  # names, certificates and exceptions: nothing of these opens a con
     "console/health/heartbeat.py": {"socket.gethostname"},
     "delivery/checks.py": {"ssl.create_default_context", "ssl.SSLError"},
     "delivery/endpoint_rules.py": {"ssl.create_default_context", "ssl.SSLContext", "ssl.SSLError"},
-    "tasks/providers/calling.py": {"requests.Response", "requests.RequestException", "requests.Session"},
-    "tasks/providers/calls.py": {"requests.Response"},
+    "tasks/providers/sandbox/client.py": {"requests.Response", "requests.RequestException", "requests.Session"},
 }
 
 

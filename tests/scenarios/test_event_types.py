@@ -14,11 +14,11 @@ from delivery.events import OUR_TYPES
 from delivery.models import Event
 from delivery.policy.catalogue import CATALOGUE
 from delivery.policy.holds import REFUSALS_TO_HOLD
+from tasks import workers
 from tasks.engine import lifecycle
 from tasks.models import Task
 from tasks.states import BATCH_OUTCOMES, State
 from tasks.submit import submit, submit_batch
-from tasks.tests import drive
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -27,7 +27,7 @@ def work_ends() -> None:
     """One task each way, and a batch."""
     reports = submit_batch("batch_report", [{"input": {"batch": "99"}}], caller="test", reference="nothing there")
     submit("batch_report", {"batch": str(reports.pk)}, caller="test", reference="there")
-    drive.run_due()
+    workers.run_due()
     left = submit("batch_report", {"batch": "99"}, caller="test")
     lifecycle.cancel([left.pk], actor="test", reason="not wanted")
     assert set(Task.objects.values_list("state", flat=True)) == {"succeeded", "dead_letter", "cancelled"}

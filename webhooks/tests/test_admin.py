@@ -32,7 +32,7 @@ def test_the_list_says_why_in_words(post, running, django_assert_max_num_queries
     post(DONE, webhook_signature="v1,AAAA")
     client = visitor()
     client.get(reverse(LIST))
-    with django_assert_max_num_queries(13):
+    with django_assert_max_num_queries(12):
         shown = client.get(reverse(LIST)).content.decode()
     assert "completed before (duplicate_completed)" in shown
     assert "the signature does not fit this body and our secrets (signature_wrong)" in shown

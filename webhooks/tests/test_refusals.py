@@ -185,7 +185,7 @@ def test_an_unknown_scheme_is_our_fault_and_not_the_providers(post, monkeypatch)
 )
 def test_a_secret_that_cannot_be_used_is_told_at_start_and_on_the_page(db, settings, secret, check, words):
     settings.SANDBOX_WEBHOOK_SECRET = secret
-    found = [message for message in django_checks.run_checks(databases=["default"]) if message.id == check]
+    found = [message for message in django_checks.run_checks() if message.id == check]
     assert [words in message.msg for message in found] == [True]
     assert not secret or secret not in f"{found[0].msg}{found[0].hint}"
     client = Client()
@@ -193,7 +193,7 @@ def test_a_secret_that_cannot_be_used_is_told_at_start_and_on_the_page(db, setti
     assert words in client.get(reverse("admin:webhooks_inboundevent_changelist")).content.decode()
 
 
-def test_good_secrets_and_secrets_that_cannot_be_had_are_told_apart(db, monkeypatch):
+def test_good_secrets_and_secrets_that_cannot_be_had_are_told_apart(monkeypatch):
     assert (checks.secret_faults(), checks.secret_doubts()) == ({}, {})
     monkeypatch.setattr(SandboxProvider, "secrets", lambda _self: 1 / 0)
     assert checks.secret_faults() == {

@@ -291,12 +291,3 @@ def test_secrets_and_tokens_beyond_ascii_are_compared_by_their_bytes():
     digest = hmac.new(b"s\xff", BODY, hashlib.sha256).hexdigest()
     call = SignedCall(BODY, {"x-hub-signature-256": f"sha256={digest}"})
     assert verify("hmac_sha256_hex", call, [undecoded], NOW).is_genuine
-
-
-def test_an_adapter_that_names_no_scheme_of_ours_is_told_at_start(monkeypatch):
-    from webhooks import checks
-
-    assert checks.schemes_exist() == []
-    monkeypatch.setattr("tasks.providers.sandbox.SandboxProvider.scheme", "juggling")
-    (found,) = checks.schemes_exist()
-    assert found.id == "webhooks.E001" and "'juggling'" in found.msg and "standard_webhooks" in found.hint

@@ -3,7 +3,6 @@
 import pytest
 
 from kernel import wakeups
-from tasks import accounts
 from tasks.engine import clock
 from tasks.external import starting
 from tasks.models import ExternalJob, Task
@@ -30,9 +29,7 @@ def test_a_start_that_is_answered_wakes_the_inbox(monkeypatch, django_capture_on
     job = ExternalJob.objects.create(task=task, provider="sandbox", attempt=1, state=JobState.SUBMITTING)
     job.refresh_from_db()
     token = str(job.start_token)
-    start = starting.Start(
-        "scoring", accounts.get("sandbox"), (NewJob(token, task.input),), (task.pk,), ProviderCall(), False, now
-    )
+    start = starting.Start("scoring", "sandbox", (NewJob(token, task.input),), (task.pk,), ProviderCall(), False)
     with django_capture_on_commit_callbacks(execute=True):
         starting.settle(start, {token: StartedJob(token, "job-1", "", "")}, now)
     assert "webhooks.sweep_inbox" in rung

@@ -87,8 +87,6 @@ def reference() -> str:
         ("States of an external job", _words(tasks.states.JobState)),
         ("What causes a transition", _words(tasks.states.Cause)),
         ("Reasons for ignoring a provider's word", _words(tasks.states.Reason)),
-        ("Why a task waits", _words(tasks.states.Waiting)),
-        ("How long a task holds its unique key", _words(tasks.states.KeyHeld)),
         ("What a provider's answer means", _answers()),
         ("Verdicts on inbound calls", _words(webhooks.models.InboundVerdict)),
         ("Why an inbound call is turned away", _words(webhooks.models.Refusal)),

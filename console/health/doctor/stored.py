@@ -15,7 +15,7 @@ from delivery.endpoint_rules import InvalidEndpoint
 from delivery.models import Endpoint
 from kernel import clock, rotation
 from kernel.secrets import UndecryptableSecret, master_keyring
-from tasks import accounts
+from tasks import providers
 from webhooks.checks import secret_doubts, secret_faults
 
 SECRETS_OF_EACH = 2_000  # of each column, the newest: opening them takes a tenth of a second
@@ -102,6 +102,6 @@ def _faults(endpoint: Endpoint) -> list[str]:
 def signing_secrets() -> Iterator[Finding]:
     """Whether each provider's webhooks can be verified: a secret that cannot be used refuses all of them."""
     faults, doubts = secret_faults(), secret_doubts()
-    for name in accounts.available():
+    for name in providers.available():
         words = " ".join(faults.get(name) or doubts.get(name) or ["can be used"])
         yield Check(f"signing_secret_{name}", name not in faults, words)

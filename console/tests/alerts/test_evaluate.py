@@ -19,7 +19,7 @@ from delivery.models import Endpoint, EndpointHealth, Event
 from kernel import clock
 from kernel.models import AuditEntry
 from kernel.tests.off_hosts import host_off_by
-from tasks.models import KindPolicy, Task
+from tasks.models import ExternalJob, KindPolicy, Task
 
 pytestmark = pytest.mark.django_db
 
@@ -150,6 +150,14 @@ def test_a_missing_process_is_told_once_the_house_has_started():
     assert set(missing) == {"delivery", "beat", "schedule"}
     assert "Last seen: 20" in missing["delivery"]
     assert "Last seen: never" in missing["beat"]
+
+
+def test_webhooks_that_stay_away_are_told():
+    make_batch(["succeeded"] * 10, finished_by="poll", completed=True)
+    found = rules.silent_webhooks(timezone.now())
+    assert found[0].title == "The poll finished 100 % of the last hour's jobs"
+    ExternalJob.objects.update(finished_by="webhook", last_webhook_at=timezone.now())
+    assert rules.silent_webhooks(timezone.now()) == []
 
 
 def test_a_held_snapshot_is_told(monkeypatch):

@@ -19,8 +19,7 @@ from delivery.models import Delivery, Endpoint
 from kernel.admin.confirm import OneRowVerbs
 from kernel.auth import create_key
 from kernel.models import ApiKey
-from tasks.admin.unanswered import NOT_WAITING
-from tasks.models import Batch, FollowUp, KindPolicy, ProviderAccount, Schedule, Task
+from tasks.models import Batch, KindPolicy, Task
 from webhooks.models import InboundEvent
 
 pytestmark = pytest.mark.django_db
@@ -53,18 +52,6 @@ def finished_batch():
 
 def policy(**values):
     return KindPolicy.objects.update_or_create(kind="map_search", defaults=values)[0]
-
-
-def account(**values):
-    return ProviderAccount.objects.create(name="mine", adapter="sandbox", **values)
-
-
-def schedule(**values):
-    return Schedule.objects.create(name="s", kind="map_search", every_seconds=60, starts_at=timezone.now(), **values)
-
-
-def follow_up():
-    return FollowUp.objects.create(parent_batch=finished_batch(), kind="scoring", state="made")
 
 
 def refused():
@@ -101,23 +88,10 @@ STALE = [
     (Batch, "cancel", finished_batch, "It is completed by now."),
     (KindPolicy, "pause", lambda: policy(is_paused=True), "It is paused by now."),
     (KindPolicy, "resume", lambda: policy(is_paused=False), "It runs by now."),
-    (Task, "adopt", lambda: task("succeeded"), NOT_WAITING),
-    (Task, "start-again", lambda: task("succeeded"), NOT_WAITING),
-    (ProviderAccount, "pause", lambda: account(is_paused=True), "It is paused by now."),
-    (ProviderAccount, "resume", account, "Nothing holds it by now."),
-    (ProviderAccount, "end-secret", account, "No earlier secret is accepted by now."),
-    *(
-        (ProviderAccount, verb, lambda: account(retired_at=timezone.now()), "It is retired by now.")
-        for verb in ("rotate-key", "rotate-secret", "retire")
-    ),
-    (Schedule, "pause", lambda: schedule(is_enabled=False), "It is paused by now."),
-    (Schedule, "resume", lambda: schedule(is_enabled=True), "It runs by now."),
-    (FollowUp, "redrive", follow_up, "It is made by now."),
     (InboundEvent, "replay", refused, "Its signature was refused"),
     (ApiKey, "revoke", revoked_key, "old is revoked by now."),
 ]
-# A link, and two that make sense in every state.
-READS_ONLY = {("batch", "watch"), ("provideraccount", "check"), ("schedule", "run-now")}
+READS_ONLY = {("batch", "watch")}  # a link, no verb
 
 
 def address(row, verb="change"):

@@ -6,7 +6,6 @@ import os
 import sys
 from argparse import ArgumentParser
 from contextlib import nullcontext
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from django.urls import reverse
 
-from kernel import clock, correlation
+from kernel import correlation
 from kernel.management import base
 from kernel.management.arguments import measure, whole
 from kernel.management.inputs import bounded
@@ -26,7 +25,6 @@ from tasks.models import Batch
 from tasks.reading import progress
 from tasks.states import FINAL_STATES
 from tasks.submit import submit_batch
-from tasks.terms import PRIORITIES
 
 BAD_INPUT = 2  # exit code: nothing was submitted; 1 says that not everything succeeded
 
@@ -45,14 +43,6 @@ class Command(base.Command):
         parser.add_argument("--limit", type=whole(1), metavar="N", help="Take only the first N rows.")
         parser.add_argument("--subscriber", help="Who is told when tasks end.")
         parser.add_argument("--reference", default="", help="Your own name for the batch.")
-        parser.add_argument("--priority", choices=list(PRIORITIES), default="normal", help="Which start first.")
-        parser.add_argument("--expires-in", type=whole(1), metavar="S", help="Cancel what has not started by then.")
-        parser.add_argument(
-            "--then",
-            action="append",
-            metavar="KIND",
-            help="What follows, made from what succeeded; may be given again for what follows that.",
-        )
         parser.add_argument("--wait", action="store_true", help="Show progress until the batch is complete.")
         parser.add_argument("--follow", action="store_true", help="Like --wait, and name each task as it ends.")
         parser.add_argument("--timeout", type=measure, metavar="S", help="Stop waiting after so many seconds.")
@@ -77,11 +67,8 @@ class Command(base.Command):
                 caller="manage.py",
                 subscriber=subscriber,
                 reference=options["reference"],
-                priority=options["priority"],
-                expires_at=_expiry(options["expires_in"]),
                 actor=f"shell:{_who()}",
                 correlation_id=correlation_id,
-                then=[{"kind": name} for name in options["then"] or ()],
             )
         except BadFile as error:
             self._refuse([vars(row) for row in error.errors], list(map(str, error.errors)), options["json"])
@@ -115,10 +102,6 @@ class Command(base.Command):
             progress.show(batch, out, follow=options["follow"], timeout=options["timeout"])
         except KeyboardInterrupt:
             raise CommandError(f"\nBatch {batch.pk} goes on without you.", returncode=130) from None
-
-
-def _expiry(seconds: int | None) -> datetime | None:
-    return None if seconds is None else clock.now() + timedelta(seconds=seconds)
 
 
 def _source_batch(pk: int, *, partial: bool) -> Batch:

@@ -4,10 +4,11 @@ The generic payload is `{"batch_id"?, "jobs": [{"job_id", "status", "progress"?,
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
+from kernel.parsing import REPLACED, HostileJSON, tolerant_loads
 from tasks.providers.base import ListedJob, ParsedCallback, ProviderUpdate, StartedJob, Unparseable
-from tasks.providers.payloads import callback, job_id, moment
 from tasks.states import JobStatus
 
 STATUSES = {
@@ -23,7 +24,12 @@ MAX_UPDATES = 10_000
 
 def parse(body: bytes) -> ParsedCallback:
     """Read a callback. Entries that cannot be read have their `problem`; Unparseable where none can."""
-    said = callback(body)
+    try:
+        said = tolerant_loads(body)
+    except HostileJSON as error:
+        raise Unparseable(f"{error}") from None
+    if not isinstance(said, Mapping):
+        raise Unparseable("the body is not a JSON object")
     if "jobs" not in said and "job_id" not in said and isinstance(said.get("type"), str):
         return ParsedCallback(unknown_event=said["type"][:60])
     jobs = said.get("jobs", [said])
@@ -44,27 +50,32 @@ def readable(job: Any, where: str = "the job") -> ProviderUpdate:
 
 
 def _job_id(job: Any) -> str:
-    return job_id(job.get("job_id")) if isinstance(job, Mapping) else ""
+    """As text, since some write numbers; "" where there is none that we could store and ask for again."""
+    value = job.get("job_id") if isinstance(job, Mapping) else None
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value) if abs(value) < 10**200 else ""
+    is_usable = isinstance(value, str) and 1 <= len(value) <= 200 and REPLACED not in value
+    return value if is_usable else ""  # type: ignore[return-value]
 
 
 def update(job: Any, where: str = "the job") -> ProviderUpdate:
     """One job's object. Raises Unparseable."""
     if not isinstance(job, Mapping):
         raise Unparseable(f"{where} is not an object")
-    known, status = _job_id(job), job.get("status")
-    if not known:
+    job_id, status = _job_id(job), job.get("status")
+    if not job_id:
         raise Unparseable(f"{where} has no job_id of 1 to 200 characters")
     if not isinstance(status, str) or not status:
         raise Unparseable(f"{where} has no status")
     code, text = _error(job.get("error"))
     return ProviderUpdate(
-        job_id=known,
+        job_id=job_id,
         status=STATUSES.get(status.strip().lower(), JobStatus.UNKNOWN),
         raw_status=status[:60],
         progress=_progress(job.get("progress")),
         error_code=code,
         error_text=text,
-        happened_at=moment(job.get("finished_at") or job.get("updated_at")),
+        happened_at=_time(job.get("finished_at") or job.get("updated_at")),
     )
 
 
@@ -78,8 +89,8 @@ def listed(job: Any) -> ListedJob:
 def started(job: Any, batch_id: str) -> StartedJob | None:
     """One entry of a start's answer; None where it cannot be read, and then that job alone is looked for."""
     reference = job.get("reference") if isinstance(job, Mapping) else None
-    known = _job_id(job)
-    return StartedJob(reference, known, batch_id) if known and isinstance(reference, str) else None
+    job_id = _job_id(job)
+    return StartedJob(reference, job_id, batch_id) if job_id and isinstance(reference, str) else None
 
 
 def _error(error: Any) -> tuple[str, str]:
@@ -93,3 +104,11 @@ def _progress(value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 100:
         return None
     return int(value)
+
+
+def _time(value: Any) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return moment if moment is not None and moment.tzinfo is not None else None

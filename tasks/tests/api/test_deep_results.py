@@ -50,18 +50,16 @@ def test_a_schedule_with_an_input_nested_too_deeply_is_refused_in_the_form(admin
 
 def test_a_deep_result_of_any_adapter_is_a_bad_answer_and_the_others_of_its_set_succeed(make_task, monkeypatch):
     class Deep:
-        brings_results = False
-
-        def result(self, job):
+        def result(self, job_id, _item):
             value = {"score": 1}
-            for _ in range(965 if job.job_id == "j0" else 0):
+            for _ in range(965 if job_id == "j0" else 0):
                 value = [value]
             return value
 
-    monkeypatch.setattr("tasks.accounts.get", lambda _name: Deep())
+    monkeypatch.setattr("tasks.providers.get", lambda _name: Deep())
     tasks = [make_task(State.FETCHING, job=JobState.SUCCEEDED, job_id=f"j{n}") for n in range(3)]
     assert ExternalJob.objects.count() == 3
-    fetches = fetching.claim("sandbox", 5, clock.now())
+    fetches = fetching.claim("scoring", 5, clock.now())
     pairs = [(fetch, fetching.call(fetch)) for fetch in fetches]
     assert [type(fetched.error) for _, fetched in pairs] == [BadAnswer, type(None), type(None)]
     fetching.settle(pairs, clock.now())

@@ -8,7 +8,6 @@ from django.db import IntegrityError, transaction
 
 from delivery.models import Event
 from tasks.engine import execution, lifecycle, rescue
-from tasks.engine.performing import Ended, perform
 from tasks.engine.unit_of_work import UnitOfWork
 from tasks.models import SMALL_MOST, Batch, KindPolicy, Task
 from tasks.states import FINAL_STATES, OPEN_STATES, Cause, State
@@ -123,9 +122,9 @@ def test_an_internal_task_runs_and_its_report_adds_up(make_batch: Any, make_task
         task.save()
     batch.tasks.filter(state=State.DEAD_LETTER).update(error_code="poison")
     report = make_task(State.QUEUED, kind="batch_report", input={"batch": str(batch.pk), "top": 1})
-    (task,) = execution.claim("batch_report", 1, now).tasks
-    assert task.pk == report.pk
-    assert execution.settle({drive.run_key(task): perform(task)}, now) == 1
+    task = execution.claim("batch_report", now)
+    assert task is not None and task.pk == report.pk
+    assert execution.settle(task, execution.perform(task), now)
     report.refresh_from_db()
     assert report.state == State.SUCCEEDED
     assert report.result["counts"] == {"succeeded": 2, "dead_letter": 1}
@@ -137,8 +136,9 @@ def test_an_internal_task_runs_and_its_report_adds_up(make_batch: Any, make_task
 def test_a_report_on_another_subscribers_batch_is_refused(make_batch: Any, make_task: Any, now: Any) -> None:
     batch = make_batch(State.SUCCEEDED)
     make_task(State.QUEUED, kind="batch_report", input={"batch": str(batch.pk)}, subscriber="mallory")
-    (task,) = execution.claim("batch_report", 1, now).tasks
-    execution.settle({drive.run_key(task): perform(task)}, now)
+    task = execution.claim("batch_report", now)
+    assert task is not None
+    execution.settle(task, execution.perform(task), now)
     task.refresh_from_db()
     assert (task.state, task.error_code) == (State.DEAD_LETTER, "batch_not_found")
 
@@ -146,26 +146,23 @@ def test_a_report_on_another_subscribers_batch_is_refused(make_batch: Any, make_
 def test_an_abandoned_run_is_rescued_and_its_zombie_settles_nothing(make_task: Any, make_batch: Any, now: Any) -> None:
     batch = make_batch(State.SUCCEEDED)
     make_task(State.QUEUED, kind="batch_report", input={"batch": str(batch.pk)})
-    (zombie,) = execution.claim("batch_report", 1, now).tasks
-    key = drive.run_key(zombie)
-    assert execution.claim("batch_report", 1, now).tasks == []
-    assert execution.extend([key], now + timedelta(seconds=50)) == ({zombie.pk}, set())
-    assert rescue.expired_leases(now + timedelta(seconds=100)) == 0
+    zombie = execution.claim("batch_report", now)
+    assert zombie is not None and execution.claim("batch_report", now) is None
+    assert rescue.expired_leases(now + timedelta(minutes=30)) == 0
     later = now + timedelta(hours=2)
     assert rescue.expired_leases(later) == 1
-    assert execution.extend([key], later) == (set(), set())
-    assert execution.settle({key: Ended("result", result="{}")}, later) == 0
+    assert not execution.settle(zombie, execution.RunOutcome({"counts": {}}), later)
     task = Task.objects.get(pk=zombie.pk)
     assert (task.state, task.attempt_count, task.rescue_count) == (State.RETRYING, 0, 1)
-    (again,) = execution.claim("batch_report", 1, later).tasks
-    assert execution.settle({drive.run_key(again): perform(again)}, later) == 1
+    again = execution.claim("batch_report", later)
+    assert again is not None and execution.settle(again, execution.perform(again), later)
 
 
 def test_the_fifth_rescue_in_a_row_is_a_dead_letter(make_task: Any, now: Any) -> None:
     task = make_task(State.QUEUED, kind="batch_report", input={"batch": "1"})
     for turn in range(5):
         moment = now + timedelta(hours=3 * turn)
-        assert len(execution.claim("batch_report", 1, moment).tasks) == 1
+        assert execution.claim("batch_report", moment) is not None
         rescue.expired_leases(moment + timedelta(hours=2))
     task.refresh_from_db()
     assert (task.state, task.error_code) == (State.DEAD_LETTER, "poison")

@@ -20,7 +20,6 @@ from delivery.models import Event
 from tasks.engine import clock, lifecycle, rescue
 from tasks.engine.announcements import TASK_EVENTS
 from tasks.external import apply_many, fetching, starting
-from tasks.external.fetched import Fetched
 from tasks.models import Batch, ExternalJob, Task, Transition
 from tasks.providers.base import (
     NotThere,
@@ -114,11 +113,11 @@ class Story:
 
     def fetch(self, outcome: str) -> None:
         results = {
-            "good": Fetched({"score": 50}),
-            "bad": Fetched({"score": 500}),
-            "missing": Fetched(error=NotThere("gone")),
+            "good": fetching.Fetched({"score": 50}),
+            "bad": fetching.Fetched({"score": 500}),
+            "missing": fetching.Fetched(error=NotThere("gone")),
         }
-        claimed = fetching.claim("sandbox", 2, self.now)
+        claimed = fetching.claim("scoring", 2, self.now)
         if outcome not in results:
             self.zombies += claimed
         elif claimed:
@@ -128,7 +127,7 @@ class Story:
         """Fetches whose leases have expired come back after all: they write nothing."""
         self.later(91)
         before = list(Task.objects.order_by("pk").values_list("state", "updated_at"))
-        fetching.settle([(fetch, Fetched({"score": 1})) for fetch in self.zombies], self.now)
+        fetching.settle([(fetch, fetching.Fetched({"score": 1})) for fetch in self.zombies], self.now)
         assert list(Task.objects.order_by("pk").values_list("state", "updated_at")) == before
         self.zombies = []
 

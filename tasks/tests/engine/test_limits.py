@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from tasks.engine import clock
+from kernel.network.openings import parse_openings
+from tasks.engine import clock, limits
 from tasks.external import starting
 from tasks.models import KindPolicy, Task
+from tasks.providers.base import ProviderThrottled
 from tasks.states import State
 from tasks.submit import submit_batch
 
@@ -48,6 +50,56 @@ def test_a_rate_is_kept_over_time(now: Any) -> None:
     assert claimed(20, start) == 0
     assert claimed(20, start + timedelta(seconds=3)) == 3
     assert claimed(20, start + timedelta(hours=1)) == 10
+
+
+def start_once(now: Any) -> None:
+    """Claim one start, call the provider, settle."""
+    (start,) = starting.claim("scoring", 1, now)
+    starting.settle(start, starting.call(start), now)
+
+
+@pytest.mark.django_db
+def test_a_hold_ends_as_told(now: Any) -> None:
+    KindPolicy.objects.create(kind="scoring")
+    submit_batch("scoring", [ITEM], caller="t")
+    seconds = limits.hold("scoring", ProviderThrottled("slowly", 30.0), now)
+    assert 30 <= seconds <= 31
+    assert claimed(1, now + timedelta(seconds=29)) == 0
+    assert claimed(1, now + timedelta(seconds=31)) == 1
+
+
+@pytest.mark.django_db
+def test_a_start_that_the_provider_cannot_take_holds_the_kind_and_one_that_works_releases_it(
+    sandbox_process: Any, settings: Any
+) -> None:
+    KindPolicy.objects.create(kind="scoring", batch_size=1)
+    submit_batch("scoring", [ITEM] * 2, caller="t")
+    now = clock.now()
+    start_once(now)  # nothing listens there
+    policy = KindPolicy.objects.get()
+    assert policy.failure_count == 1 and policy.held_until > now
+    assert policy.hold_reason == "provider_unavailable" and policy.hold_text
+    assert claimed(1, now) == 0 and Task.objects.filter(state=State.RUNNING).count() == 0
+    start_once(policy.held_until)
+    again = KindPolicy.objects.get()
+    assert again.failure_count == 2 and again.held_until > policy.held_until
+
+    settings.SANDBOX_PROVIDER_URL = sandbox_process.url
+    settings.PROVIDER_ALLOWED_NETWORKS = parse_openings("127.0.0.0/8")
+    sandbox_process.reset()
+    start_once(again.held_until)
+    policy = KindPolicy.objects.get()
+    assert (policy.failure_count, policy.held_until, policy.hold_reason, policy.hold_text) == (0, None, "", "")
+    assert claimed(1, again.held_until + timedelta(minutes=1)) == 1
+    assert sandbox_process.stats()["jobs"] == 1
+
+
+@pytest.mark.django_db
+def test_a_shorter_hold_never_ends_a_longer_one(now: Any) -> None:
+    KindPolicy.objects.create(kind="scoring")
+    limits.hold("scoring", ProviderThrottled("slowly", 300.0), now)
+    limits.hold("scoring", ProviderThrottled("slowly", 1.0), now)
+    assert KindPolicy.objects.get().held_until >= now + timedelta(seconds=300)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,9 +1,12 @@
 """The switch of a kind: what pause and resume change, who pressed it, and that a second press changes nothing."""
 
+from datetime import timedelta
+
 import pytest
 
 from kernel import wakeups
 from kernel.models import AuditEntry
+from tasks import kinds
 from tasks.engine import clock, lifecycle, limits, policies
 from tasks.errors import UnknownKind
 from tasks.models import KindPolicy
@@ -29,16 +32,26 @@ def test_a_paused_kind_starts_nothing_and_a_second_press_changes_nothing():
     assert trail() == [("pause", "kind", WHO["actor"], WHO["reason"], {"kind": "scoring"})]
 
 
-def test_resume_ends_the_pause_and_wakes_the_workers(django_capture_on_commit_callbacks, monkeypatch):
+def test_resume_ends_the_pause_and_the_hold_and_wakes_the_workers(django_capture_on_commit_callbacks, monkeypatch):
     woken: list[str] = []
     monkeypatch.setattr(wakeups, "_ring", woken.append)
     policies.pause_kind("scoring", **WHO)
+    held = {"held_until": clock.now() + timedelta(hours=1), "hold_reason": "auth", "failure_count": 3}
+    KindPolicy.objects.filter(kind="scoring").update(**held)
     with django_capture_on_commit_callbacks(execute=True):
         assert policies.resume_kind("scoring", **WHO)
-    assert not policy().is_paused
+    free = policy()
+    assert (free.is_paused, free.held_until, free.hold_reason, free.failure_count) == (False, None, "", 0)
     assert {"tasks.start", "tasks.run_internal"} <= set(woken)
     assert not policies.resume_kind("scoring", **WHO)
     assert [line[0] for line in trail()] == ["pause", "resume"]
+
+
+def test_a_hold_alone_is_ended_by_resume():
+    kinds.policy_for("scoring")
+    KindPolicy.objects.filter(kind="scoring").update(held_until=clock.now() + timedelta(hours=1))
+    assert policies.resume_kind("scoring", **WHO)
+    assert policy().held_until is None
 
 
 def test_an_unknown_kind_is_refused_and_makes_no_row():

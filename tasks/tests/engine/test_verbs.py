@@ -9,7 +9,7 @@ import pytest
 from kernel import wakeups
 from tasks.engine import backoff, lifecycle
 from tasks.engine.unit_of_work import UnitOfWork
-from tasks.models import Task, Transition
+from tasks.models import Task
 from tasks.states import FINAL_STATES, Cause, State
 
 pytestmark = pytest.mark.django_db
@@ -253,14 +253,11 @@ def test_what_runs_here_wakes_the_workers_that_run_it(
     assert woken == ["tasks.run_internal"] * 2
 
 
-def test_those_due_first_are_queued_first_in_parts_until_none_is_left(
-    make_task: Any, now: datetime, monkeypatch: Any
-) -> None:
+def test_those_due_first_are_queued_first_and_no_more_than_asked_for(make_task: Any, now: datetime) -> None:
     rows = [make_task(State.SCHEDULED, next_attempt_at=now - timedelta(minutes=m)) for m in (1, 3, 2)]
-    monkeypatch.setattr(lifecycle, "CHUNK", 2)
-    assert lifecycle.promote_due(now) == 3
-    steps = list(Transition.objects.order_by("pk").values_list("task_id", flat=True))
-    assert steps == [rows[1].pk, rows[2].pk, rows[0].pk] and lifecycle.promote_due(now) == 0
+    assert lifecycle.promote_due(now, limit=2) == 2
+    assert Task.objects.get(state=State.SCHEDULED).pk == rows[0].pk
+    assert [lifecycle.promote_due(now, limit=2), lifecycle.promote_due(now, limit=2)] == [1, 0]
 
 
 def test_a_wish_to_cancel_is_noted_once_with_its_time(make_task: Any, now: datetime) -> None:

@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
+from tasks import providers
 from tasks.engine import clock, lifecycle
 from tasks.external import adoption, fetching, starting
-from tasks.external.overdue import time_out
-from tasks.models import ExternalJob, KeptAnswer, ProviderAccount, Task
-from tasks.providers import calling
+from tasks.external.reconcile import time_out
+from tasks.models import ExternalJob, KeptAnswer, KindPolicy, Task
+from tasks.providers.sandbox import client
 from tasks.states import Cause, JobState, State
 from tasks.submit import submit, submit_batch
 from tasks.tests import drive
+from tasks.tests.conftest import KEY, SECRET
 
 pytestmark = pytest.mark.django_db
 SCORE = {"business": {"name": "Bar"}}
@@ -81,8 +83,7 @@ def fetched(task: Task, times: int = 1) -> Task:
     for _ in range(times):
         now += timedelta(seconds=1)
         Task.objects.filter(pk=task.pk).update(next_attempt_at=now)
-        ProviderAccount.objects.update(held_until=None)
-        if fetches := fetching.claim("sandbox", 5, now):
+        if fetches := fetching.claim("scoring", 5, now):
             fetching.settle([(fetch, fetching.call(fetch)) for fetch in fetches], now)
     task.refresh_from_db()
     return task
@@ -104,7 +105,7 @@ def test_a_start_refused_for_good_is_a_dead_letter(provider: Any, status: int) -
     started()
     task.refresh_from_db()
     assert (task.state, task.error_code) == (State.DEAD_LETTER, "rejected_by_provider")
-    assert ProviderAccount.objects.get().held_until is None
+    assert KindPolicy.objects.get(kind="scoring").held_until is None
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ def test_a_start_that_was_not_taken_waits_uncharged_and_its_kind_is_held(
     started()
     task.refresh_from_db()
     assert (task.state, task.attempt_count, task.error_code) == (State.RETRYING, 0, reason)
-    assert ProviderAccount.objects.get().hold_reason == reason
+    assert KindPolicy.objects.get(kind="scoring").hold_reason == reason
     assert not ExternalJob.objects.exists()
 
 
@@ -133,23 +134,25 @@ def test_a_start_that_may_have_been_obeyed_is_looked_for_and_its_kind_is_held(pr
     task.refresh_from_db()
     assert (task.state, task.error_code, task.lease_token) == (State.RUNNING, "outcome_unknown", None)
     assert task.jobs.get().state == JobState.SUBMITTING
-    held = ProviderAccount.objects.get()
-    assert held.hold_reason == "outcome_unknown" and held.held_until > clock.now() - timedelta(seconds=1)
+    policy = KindPolicy.objects.get(kind="scoring")
+    assert policy.hold_reason == "outcome_unknown" and policy.held_until > clock.now() - timedelta(seconds=1)
 
 
 def test_a_start_that_hangs_is_looked_for_and_its_kind_is_held(sandbox: Any, monkeypatch: Any) -> None:
     sandbox.faults(start_timeout=1.0, hang_ms=3000)
-    monkeypatch.setattr(calling, "CALL_SECONDS", 0.3)
+    hasty = client.SandboxProvider(sandbox.url, KEY, SECRET, call_seconds=0.3)
     task = submit("scoring", SCORE, caller="t")
-    started()
+    with monkeypatch.context() as patch:
+        patch.setattr(providers, "get", lambda _name: hasty)
+        started()
     task.refresh_from_db()
     assert (task.state, task.error_code) == (State.RUNNING, "outcome_unknown")
-    assert ProviderAccount.objects.get().hold_reason == "outcome_unknown"
+    assert KindPolicy.objects.get(kind="scoring").hold_reason == "outcome_unknown"
 
 
 def unanswered_round(now: Any) -> Any:
     """One start without a clear answer, and the looks that find nothing. Returns when that was over."""
-    ProviderAccount.objects.update(held_until=None)
+    KindPolicy.objects.update(held_until=None)
     Task.objects.update(next_attempt_at=now)
     started(now)
     ExternalJob.objects.filter(state="submitting").update(created_at=now)
@@ -167,9 +170,10 @@ def test_a_gateway_that_answers_for_a_provider_that_is_down_poisons_nobody(provi
     task.refresh_from_db()
     assert (task.state, task.attempt_count, task.rescue_count) == (State.RETRYING, 0, 0)
     assert "answered 504" in task.error_text and "knows no job" in task.error_text
-    assert ProviderAccount.objects.get().failure_count == 7
+    policy = KindPolicy.objects.get(kind="scoring")
+    assert policy.failure_count == 7
     provider.answer("/v1/scoring/jobs", (201, {}, b'{"job_id": "j1"}'))
-    ProviderAccount.objects.update(held_until=None)
+    KindPolicy.objects.update(held_until=None)
     Task.objects.update(next_attempt_at=now)
     started(now)
     assert task.jobs.get(state="submitted").job_id == "j1"
@@ -193,7 +197,7 @@ def test_one_start_of_many_without_an_answer_holds_nobody_up(provider: Any) -> N
                      for n, job in enumerate(start.jobs[:2]))  # fmt: skip
     provider.answer("/v1/scoring/batches", b'{"jobs": [' + said + b"]}")
     starting.settle(start, starting.call(start), clock.now())
-    assert ProviderAccount.objects.get().held_until is None
+    assert KindPolicy.objects.get(kind="scoring").held_until is None
     assert Counter(ExternalJob.objects.values_list("state", flat=True)) == {"submitted": 2, "submitting": 1}
 
 
@@ -203,7 +207,7 @@ def test_what_a_provider_asks_to_wait_holds_the_kind(provider: Any, status: int)
     submit("scoring", SCORE, caller="t")
     before = clock.now()
     started()
-    wait = ProviderAccount.objects.get().held_until - before
+    wait = KindPolicy.objects.get(kind="scoring").held_until - before
     assert timedelta(seconds=300) <= wait <= timedelta(seconds=400)
 
 
@@ -213,7 +217,7 @@ def test_a_wait_that_says_nothing_leaves_our_own(provider: Any, hint: str, monke
     submit("scoring", SCORE, caller="t")
     before = clock.now()
     started()
-    wait = ProviderAccount.objects.get().held_until - before
+    wait = KindPolicy.objects.get(kind="scoring").held_until - before
     assert wait >= timedelta(seconds=0.5)  # the least of our own; with a hint of nought it was 0.1
 
 
@@ -311,17 +315,19 @@ def test_a_mended_result_that_the_kind_refuses_is_no_reason_to_pay_again(provide
 def test_a_result_that_the_kind_refuses_can_be_looked_at(provider: Any, finished: Task) -> None:
     provider.answer(RESULT, b'{"score":   1000}')
     task = fetched(finished)
-    assert (task.state, task.error_code) == (State.DEAD_LETTER, "result_rejected")
+    assert (task.state, task.error_code) == (State.RETRYING, "result_rejected")
     assert bytes(KeptAnswer.objects.get().body) == b'{"score":   1000}'
 
 
 def test_a_result_that_is_too_large_is_told_as_that_and_asked_for_once(
     provider: Any, finished: Task, monkeypatch: Any
 ) -> None:
-    small = functools.partial(calling.provider_session, max_body_bytes=1000)
-    monkeypatch.setattr(calling, "provider_session", small)
+    small = functools.partial(client.provider_session, max_body_bytes=1000)
+    monkeypatch.setattr(client, "provider_session", small)
+    client._configured.clear()
     provider.answer(RESULT, b'{"x": "' + b"y" * 2000 + b'"}')
     task = fetched(finished, 5)
+    client._configured.clear()
     assert (task.state, task.error_code, task.attempt_count) == (State.DEAD_LETTER, "result_too_large", 1)
     assert provider.calls[RESULT] == 1 and "1,000 bytes" in task.error_text
     assert task.jobs.count() == 1
@@ -369,8 +375,8 @@ def test_a_job_that_is_late_says_what_its_provider_said_last(provider: Any, make
     assert "“aborted”" in task.jobs.get().error_text
 
 
-def test_a_start_that_was_never_answered_is_not_late_and_no_second_one_is_made(make_task: Any, sandbox: Any) -> None:
+def test_a_late_job_whose_start_was_never_answered_says_so(make_task: Any, sandbox: Any) -> None:
     task = make_task(State.RUNNING, job=JobState.SUBMITTING)
-    assert time_out(clock.now() + timedelta(hours=2)) == 0
+    assert time_out(clock.now() + timedelta(hours=2)) == 1
     task.refresh_from_db()
-    assert (task.state, task.jobs.get().state) == (State.RUNNING, JobState.SUBMITTING)
+    assert "never said that it has the job" in task.error_text

@@ -17,7 +17,7 @@ from tasks.providers.base import BadAnswer, NewJob, ProviderCall, Unparseable
 from tasks.providers.sandbox import SandboxProvider, payloads
 from tasks.states import JobState, JobStatus, State
 from tasks.submit import submit_batch
-from tasks.tests.conftest import account
+from tasks.tests.conftest import KEY, SECRET
 
 pytestmark = pytest.mark.django_db
 BAD = [
@@ -162,6 +162,6 @@ def test_misses_count_only_a_minute_apart(provider: Any, make_task: Any) -> None
 
 def test_a_start_whose_answer_has_no_usable_id_is_a_bad_answer(provider: Any, settings: Any) -> None:
     provider["/v1/scoring/jobs"] = {"job_id": "x" * 300}
-    client = SandboxProvider(account(settings.SANDBOX_PROVIDER_URL))
+    client = SandboxProvider(settings.SANDBOX_PROVIDER_URL, KEY, SECRET)
     with pytest.raises(BadAnswer):
         client.start("scoring", NewJob("r", {}), ProviderCall())

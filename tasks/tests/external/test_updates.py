@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from delivery.models import Event
-from tasks.accounts import reading
 from tasks.external import apply, apply_many
 from tasks.models import ExternalJob, Task, Transition
 from tasks.providers.base import ProviderUpdate
@@ -174,7 +173,6 @@ def test_a_payload_costs_the_same_queries_whatever_its_size(
     make_batch: Any, django_assert_num_queries: Any, number: int, now: Any
 ) -> None:
     updates = _batch_of_running(make_batch, number)
-    reading.forget("sandbox")  # whose adapter is looked up once a process
-    # find jobs; savepoint; lock tasks; lock jobs; account; update tasks; update jobs; log; lock batch; count; release
-    with django_assert_num_queries(11):
+    # find jobs; savepoint; lock tasks; lock jobs; update tasks; update jobs; log; lock batch; count; release
+    with django_assert_num_queries(10):
         apply_many(updates, provider="sandbox", cause=Cause.WEBHOOK, now=now)

@@ -4,23 +4,16 @@ from typing import Any
 
 import pytest
 
-from tasks.providers.base import (
-    JobRef,
-    OutcomeUnknown,
-    ProviderThrottled,
-    ProviderUnavailable,
-    ProviderUpdate,
-    Unparseable,
-)
+from tasks.providers.base import OutcomeUnknown, ProviderThrottled, ProviderUnavailable, ProviderUpdate, Unparseable
 from tasks.providers.sandbox import SandboxProvider, payloads
 from tasks.states import JobStatus
-from tasks.tests.conftest import Sandbox, account, sandbox, sandbox_process  # noqa: F401
+from tasks.tests.conftest import KEY, SECRET, Sandbox, sandbox, sandbox_process  # noqa: F401
 from tasks.tests.provider_conformance import ProviderConformance
 
 
 @pytest.fixture
 def provider(sandbox: Sandbox) -> SandboxProvider:  # noqa: F811
-    return SandboxProvider(account(sandbox.url))
+    return SandboxProvider(sandbox.url, KEY, SECRET)
 
 
 class TestSandbox(ProviderConformance):
@@ -40,11 +33,11 @@ class TestSandbox(ProviderConformance):
 
     @pytest.fixture
     def denied_provider(self, sandbox: Sandbox) -> SandboxProvider:  # noqa: F811
-        return SandboxProvider(account(sandbox.url, "wrong"))
+        return SandboxProvider(sandbox.url, "wrong", SECRET)
 
     @pytest.fixture
     def dead_provider(self, sandbox: Sandbox) -> SandboxProvider:  # noqa: F811
-        return SandboxProvider(account("http://127.0.0.1:9"))
+        return SandboxProvider("http://127.0.0.1:9", KEY, SECRET)
 
 
 @pytest.mark.parametrize(
@@ -54,14 +47,14 @@ class TestSandbox(ProviderConformance):
 def test_faults_have_their_types(provider: SandboxProvider, sandbox: Sandbox, fault: str, error: Any) -> None:  # noqa: F811
     sandbox.faults(**{fault: 1.0})
     with pytest.raises(error) as caught:
-        provider.list_jobs(jobs=[JobRef("x")])
+        provider.list_jobs(job_ids=["x"])
     if error is ProviderThrottled:
         assert caught.value.retry_after == 1.0
 
 
 def test_a_start_that_is_cut_off_has_an_unknown_outcome(sandbox: Sandbox) -> None:  # noqa: F811
     sandbox.faults(start_timeout=1.0, hang_ms=2000)
-    hasty = SandboxProvider(account(sandbox.url), call_seconds=0.3)
+    hasty = SandboxProvider(sandbox.url, KEY, SECRET, call_seconds=0.3)
     with pytest.raises(OutcomeUnknown):
         TestSandbox().started(hasty)
 
@@ -69,7 +62,7 @@ def test_a_start_that_is_cut_off_has_an_unknown_outcome(sandbox: Sandbox) -> Non
 def test_listing_goes_through_all_pages(provider: SandboxProvider, monkeypatch: Any) -> None:
     monkeypatch.setattr("tasks.providers.sandbox.client.PAGE", 2)
     ids = {TestSandbox().started(provider).job_id for _ in range(5)}
-    assert {job.update.job_id for job in provider.list_jobs(jobs=[JobRef(job_id) for job_id in ids])} == ids
+    assert {job.update.job_id for job in provider.list_jobs(job_ids=ids)} == ids
 
 
 @pytest.mark.parametrize(
